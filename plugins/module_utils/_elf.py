@@ -92,9 +92,10 @@ def _targets_between(handle: t.BinaryIO, position: int, end: int, path: str) -> 
         position = _next_fatbin(handle, position, end)
         if position < 0:
             return
-        _magic, _version, header_size, size = _FATBIN_HEADER.unpack(_read(handle, position, _FATBIN_HEADER.size,
-        path)) entry, position = position + header_size, position + header_size + size if header_size <
-        _FATBIN_HEADER.size or position > end:
+        header = _read(handle, position, _FATBIN_HEADER.size, path)
+        _magic, _version, header_size, size = _FATBIN_HEADER.unpack(header)
+        entry, position = position + header_size, position + header_size + size
+        if header_size < _FATBIN_HEADER.size or position > end:
             raise ElfError(f"{path} is damaged: a fat binary reaches beyond its section")
         while entry < position:
             kind, _version, entry_header, body, arch, flags = _ENTRY_HEADER.unpack(
