@@ -77,6 +77,7 @@ def _device_sections(handle: t.BinaryIO, path: str) -> list[tuple[int, int]]:
     wanted = []
     for name_at, offset, size in sections:
         if names[name_at : names.find(b"\0", name_at)] in _SECTIONS:
+            _check_room(handle, offset, size, path)
             wanted.append((offset, size))
     return wanted
 
@@ -103,7 +104,9 @@ def _targets_between(handle: t.BinaryIO, position: int, end: int, path: str) -> 
             )
             if entry_header < _ENTRY_HEADER.size or entry + entry_header + body > position:
                 raise ElfError(f"{path} is damaged: an entry reaches beyond its fat binary")
-            if kind in _KINDS and arch:
+            if arch > 999:
+                raise ElfError(f"{path} is damaged: it names GPU architecture {arch}")
+            if kind in _KINDS and arch >= 10:
                 suffix = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY_SPECIFIC else ""
                 yield f"{_KINDS[kind]}_{arch}{suffix}"
             entry += entry_header + body
@@ -124,7 +127,12 @@ def _next_fatbin(handle: t.BinaryIO, position: int, end: int) -> int:
 
 
 def _read(handle: t.BinaryIO, offset: int, size: int, path: str) -> bytes:
-    if offset + size > os.fstat(handle.fileno()).st_size:  # asked first: a damaged header may name any number
-        raise ElfError(f"{path} is damaged or incomplete: it ends before byte {offset + size}")
+    _check_room(handle, offset, size, path)
     handle.seek(offset)
     return handle.read(size)
+
+
+def _check_room(handle: t.BinaryIO, offset: int, size: int, path: str) -> None:
+    """Before any read, since a damaged header may name any number."""
+    if offset + size > os.fstat(handle.fileno()).st_size:
+        raise ElfError(f"{path} is damaged or incomplete: it ends before byte {offset + size}")

@@ -59,11 +59,19 @@ def test_a_fat_binary_that_reaches_beyond_its_section(tmp_path: Path) -> None:
         gpu_targets(str(path))
 
 
+def test_an_architecture_that_cannot_be(tmp_path: Path) -> None:
+    at = REAL.index(b"\x50\xed\x55\xba") + 16 + 28
+    path = tmp_path / "x.so"
+    path.write_bytes(REAL[:at] + struct.pack("<I", 70000) + REAL[at + 4 :])
+    with pytest.raises(ElfError, match="GPU architecture 70000"):
+        gpu_targets(str(path))
+
+
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(REAL) - 1), st.binary(min_size=1, max_size=8))
 def test_no_damage_ends_in_anything_but_an_answer_or_a_sentence(tmp_path: Path, at: int, noise: bytes) -> None:
     path = tmp_path / "x.so"
-    path.write_bytes(REAL[:at] + noise + REAL[at + len(noise) :])
+    path.write_bytes((REAL[:at] + noise + REAL[at + len(noise) :])[: len(REAL)])
     try:
         gpu_targets(str(path))
     except ElfError as error:
