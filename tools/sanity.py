@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs ``ansible-test sanity`` on what a user gets: the built collection, installed where ansible-test wants it.
+"""Runs ``ansible-test sanity`` on what a user gets: the built collection, unpacked where ansible-test wants it.
 
-ansible-test refuses a link as well as a checkout outside ``ansible_collections/``, so the collection is built
-and installed below build/sanity/. No container engine is needed: ``--local`` makes its own environments with
-this interpreter. Arguments are passed on (``tools/sanity.py --test pep8``).
+ansible-test refuses a link and a place outside ``ansible_collections/``, and sees no files where a git checkout
+around them ignores them; so the collection is built and unpacked in a temporary folder. No container engine is
+needed: ``--local`` makes its own environments with this interpreter. Arguments are passed on
+(``tools/sanity.py --test pep8``).
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-WORK = CHECKOUT / "build" / "sanity"
 BIN = Path(sys.executable).parent
 
 GET_PIP = '''\
@@ -34,13 +34,12 @@ sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *wanted]))
 '''
 
 
-def install_collection() -> Path:
-    """Builds the collection from this checkout and unpacks it below build/sanity/; the folder to run in."""
-    shutil.rmtree(WORK, ignore_errors=True)
-    folder = WORK / "ansible_collections" / "proxmox_gpu" / "training"
-    galaxy = str(BIN / "ansible-galaxy")
-    subprocess.run([galaxy, "collection", "build", "--output-path", str(WORK), str(CHECKOUT)], check=True, timeout=300)
-    (archive,) = WORK.glob("*.tar.gz")
+def unpack_collection(place: Path) -> Path:
+    """Builds the collection from this checkout and unpacks it below ``place``; the folder to run in."""
+    folder = place / "ansible_collections" / "proxmox_gpu" / "training"
+    build = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(place), str(CHECKOUT)]
+    subprocess.run(build, check=True, timeout=300)
+    (archive,) = place.glob("*.tar.gz")
     with tarfile.open(archive) as built:
         built.extractall(folder, filter="data")
     return folder
@@ -56,15 +55,18 @@ def provide_get_pip() -> None:
         cached = Path.home() / ".ansible/test/cache" / f"get_pip_{version.replace('.', '_')}.py"
         if not cached.exists():
             cached.parent.mkdir(parents=True, exist_ok=True)
-            cached.write_text(GET_PIP)
+            cached.write_text(GET_PIP, encoding="utf-8")
 
 
 def main() -> int:
     provide_get_pip()
-    folder = install_collection()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     command = [str(BIN / "ansible-test"), "sanity", "--local", "--python", version, "--color", "no", *sys.argv[1:]]
-    return subprocess.run(command, cwd=folder, env=os.environ | {"LC_ALL": "C.UTF-8"}, timeout=1500).returncode
+    with tempfile.TemporaryDirectory(prefix="sanity-") as place:
+        folder = unpack_collection(Path(place))
+        return subprocess.run(
+            command, cwd=folder, env=os.environ | {"LC_ALL": "C.UTF-8", "PIP_QUIET": "2"}, timeout=1500
+        ).returncode
 
 
 if __name__ == "__main__":
