@@ -104,6 +104,8 @@ def environment_of(step: Step) -> dict[str, str]:
             "ANSIBLE_HOME": str(CHECKOUT / "build" / "ansible"),
             "MOLECULE_GLOB": "molecule/*/molecule.yml",
             "PYTHONUNBUFFERED": "1",
+            # A box of the tests' own: the one that `make demo` built for minutes is left alone.
+            "TESTBED_NAME": os.environ.get("TESTBED_NAME", "tests"),
         }
         | step.environment
     )
