@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: the command line of ``fast_path_proof.py``, and the other end of ``child.run``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from . import binding, config, families, report, verdict
+
+_EXIT = {"ok": 0, "not_applicable": 0, "unknown": 3}
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Serve one request: ``action`` census, binding or proof. A bad config is an answer too."""
+    try:
+        model = config.load(request.get("model"), request.get("family"))
+    except config.ConfigError as error:
+        return {"state": "unknown", "sentence": str(error), "error": str(error)}
+    action = request.get("action", "proof")
+    if action == "census":
+        return families.census(model)
+    if action == "binding":
+        return binding.observe(model)
+    return verdict.prove(model, request)
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="fast_path_proof.py",
+        description="Prove that the fast path of a model's layers is bound, right and fast in this interpreter.",
+        epilog="Exit status: 0 proven, 1 not, 2 wrong use, 3 unknown (no GPU, or a model that is not known here).",
+    )
+    p.add_argument("--model", metavar="DIR", help="model folder or config.json (no weights are read)")
+    p.add_argument("--family", metavar="NAME", help="prove with a small built-in model of this family instead")
+    p.add_argument("--only", choices=("census", "binding"), help="stop after counting layers or after the binding")
+    p.add_argument("--lengths", metavar="N,N", default="4096,16384", help="sequence lengths to time (%(default)s)")
+    p.add_argument("--triton-cache", metavar="DIR", help="Triton cache folder that the training user shares")
+    p.add_argument("--cpu-only", action="store_true", help="this machine has no GPU on purpose")
+    p.add_argument("--quick", action="store_true", help="one precision and the shorter length alone")
+    p.add_argument("--json", action="store_true", help="print the whole report as JSON")
+    p.add_argument("--prometheus", action="store_true", help="print the figures as Prometheus text")
+    p.add_argument("--request-on-stdin", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--answer-fd", type=int, help=argparse.SUPPRESS)
+    return p
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run and print; the exit status says the verdict."""
+    options = parser().parse_args(argv)
+    if options.request_on_stdin:
+        found = answer(json.load(sys.stdin))
+        with os.fdopen(options.answer_fd, "w") as stream:
+            json.dump(found, stream, default=str)
+        return 0
+    try:
+        lengths = [int(word) for word in options.lengths.split(",") if word.strip()]
+    except ValueError:
+        parser().error(f"--lengths takes numbers with commas, not {options.lengths!r}")
+    request = {
+        "action": options.only or "proof",
+        "model": options.model,
+        "family": options.family,
+        "lengths": lengths,
+        "triton_cache": options.triton_cache,
+        "cpu_only": options.cpu_only,
+        "quick": options.quick,
+    }
+    found = _quietly(request)
+    if options.json:
+        print(json.dumps(found, indent=2, sort_keys=True, default=str))
+    elif options.prometheus:
+        print(report.prometheus(found), end="")
+    else:
+        print(report.text(found))
+    return _EXIT.get(found.get("state", ""), 1)
+
+
+def _quietly(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Serve the request with stdout turned to stderr: stdout is for the report alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        return answer(request)
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
