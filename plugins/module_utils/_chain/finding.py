@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A finding: what one rule says of one link, and what follows from a list of them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Iterable, Optional
+
+from .links import HOLDING, LINKS, RESTS_ON, STATES
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about one link.
+
+    id: stable name in the error catalogue, "<link>.<word>".  state: one of links.STATES.
+    expected, observed: short texts, or None.  evidence: the file or command that anybody can look at.
+    remedy: what to run, or None where nothing is to be done.  consequence_of: the link whose failure explains this
+    one, or None.
+    """
+
+    id: str
+    link: str
+    state: str
+    sentence: str
+    expected: Optional[str] = None
+    observed: Optional[str] = None
+    evidence: Optional[str] = None
+    remedy: Optional[str] = None
+    consequence_of: Optional[str] = None
+
+    @property
+    def holds(self) -> bool:
+        return self.state in HOLDING
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def mark_consequences(findings: Iterable[Finding]) -> list[Finding]:
+    """Mark each finding that does not hold with the earliest failed link that it rests on.
+
+    A finding that carries the mark already keeps it, and one marked "" is declared to stand alone (None comes out).
+    """
+    marked: list[Finding] = []
+    failed: set[str] = set()
+    for finding in findings:
+        if finding.holds:
+            marked.append(finding)
+            continue
+        if finding.consequence_of is None:
+            root = next((link for link in RESTS_ON[finding.link] if link in failed), None)
+            finding = replace(finding, consequence_of=root)
+        marked.append(replace(finding, consequence_of=finding.consequence_of or None))
+        failed.add(finding.link)
+    return marked
+
+
+def cause(findings: Iterable[Finding]) -> Optional[Finding]:
+    """The first finding, in the chain's order, that does not hold; None when all hold."""
+    failing = [finding for finding in findings if not finding.holds]
+    return min(failing, key=lambda finding: LINKS.index(finding.link), default=None)
+
+
+def verdict(findings: Iterable[Finding]) -> str:
+    """The worst state; "ok" when everything that applies holds, "unknown" when nothing was judged at all."""
+    states = [finding.state for finding in findings]
+    if not states:
+        return "unknown"
+    worst = max(states, key=STATES.index)
+    return "ok" if worst in HOLDING else worst
+
+
+def by_link(findings: Iterable[Finding]) -> dict[str, dict[str, Any]]:
+    """One line a link: of several findings the first that does not hold, else the first."""
+    lines: dict[str, Finding] = {}
+    for finding in findings:
+        known = lines.get(finding.link)
+        if known is None or (known.holds and not finding.holds):
+            lines[finding.link] = finding
+    return {
+        link: {
+            "state": finding.state,
+            "holds": finding.holds,
+            "id": finding.id,
+            "sentence": finding.sentence,
+            "consequence_of": finding.consequence_of,
+        }
+        for link, finding in lines.items()
+    }

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Link 7: a 20-line CUDA extension compiles, links and imports against this torch.
+
+The proof is a record that role cuda_toolkit wrote; it counts only while its key equals today's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Optional
+
+from ..catalogue import entry, provision
+from ..finding import Finding
+from ..links import ABSENT, BROKEN, DRIFTED, NOT_APPLICABLE, OK
+from ..look import Look
+from ..tables import compilers, torch_builds
+from ..versions import major, numbers
+from . import extensions, toolkit
+
+REPAIR = provision("cuda_toolkit")
+BOOTSTRAP = provision("bootstrap")
+
+#: What a key's part is called in a sentence.
+PARTS = {"torch": "torch", "cuda": "torch's CUDA", "nvcc": "nvcc", "gcc": "gcc", "glibc": "glibc", "python": "Python"}
+#: C++20 needs gcc 10; what torch before 2.13 needs is older than every supported distribution's.
+OLDEST_GCC = {20: 10}
+
+FITS = entry(
+    "compiler.ok", OK, "A CUDA extension compiles and imports here (gcc {gcc}, nvcc {nvcc}, torch {torch}).", cause=""
+)
+NOT_NEEDED = entry("compiler.not_needed", NOT_APPLICABLE, "Nothing is to be compiled: {reason}.", cause="")
+NO_GCC = entry(
+    "compiler.no_gcc",
+    ABSENT,
+    "There is no C++ compiler ({missing}) in the container; builds stop, and Triton needs one at run time as well.",
+    cause="A minimal container template has no compiler.",
+    remedy=BOOTSTRAP,
+)
+NO_HEADERS = entry(
+    "compiler.no_python_headers",
+    ABSENT,
+    "Python.h of Python {python} is missing, so no extension compiles and Triton fails at its first kernel.",
+    cause="The development package of the Python that the environment was made with is not installed.",
+    remedy=BOOTSTRAP,
+)
+GCC_TOO_NEW = entry(
+    "compiler.gcc_too_new",
+    BROKEN,
+    "CUDA {cuda} accepts gcc up to {newest}, and this container has gcc {gcc}; nvcc stops with 'unsupported GNU version'.",
+    cause="The distribution's gcc is newer than this CUDA.",
+    remedy="Install g++-{newest} and make it the default, or choose a torch for a newer CUDA (torch_environment_torch).",
+)
+GCC_TOO_OLD = entry(
+    "compiler.gcc_too_old",
+    BROKEN,
+    "torch {torch} needs a compiler for C++{cxx}, and gcc {gcc} is older than that.",
+    cause="An old gcc was installed beside or in place of the distribution's.",
+    remedy="Install gcc {oldest} or newer and make it the default.",
+)
+GLIBC_CLASHES = entry(
+    "compiler.glibc_too_new",
+    BROKEN,
+    "The headers of CUDA {cuda} clash with glibc {glibc} ('exception specification is incompatible ... cospi'); no .cu file "
+    "compiles here, whatever gcc is used; it takes CUDA {first} or newer.",
+    cause="glibc 2.41 and newer declare functions that the headers of older CUDA declare differently.",
+    remedy="Choose a torch for CUDA {first} or newer (torch_environment_torch), or a container of an older distribution.",
+)
+NO_NINJA = entry(
+    "compiler.no_ninja",
+    ABSENT,
+    "ninja is not installed, so extensions compile one file at a time, which takes hours in place of minutes.",
+    cause="The environment was made without build tools.",
+    remedy=BOOTSTRAP,
+)
+NOT_PROBED = entry(
+    "compiler.not_probed",
+    ABSENT,
+    "Nobody has compiled the probe extension on this host yet, so it is not known whether a build works.",
+    cause="The host was not set up by role cuda_toolkit, or the role was interrupted before its last step.",
+    remedy=REPAIR,
+)
+PROBE_FAILED = entry(
+    "compiler.probe_failed",
+    BROKEN,
+    "The probe extension did not compile on this host: {problem}",
+    cause="A header, a compiler or a library that builds need does not fit the others; the log has the compiler's words.",
+    remedy=REPAIR,
+)
+CHANGED = entry(
+    "compiler.changed",
+    DRIFTED,
+    "The probe extension compiled here, but since then {changes}.",
+    cause="Something that builds depend on was upgraded after the proof.",
+    remedy=REPAIR,
+)
+
+
+def judge(look: Look) -> Iterable[Finding]:
+    reason = look.nothing_to_compile
+    if reason:
+        yield NOT_NEEDED.finding(reason=reason)
+        return
+    facts = look.section("compiler")
+    findings = [*_tools(look, facts), *_tables(look, facts)]
+    record = _record(facts)
+    proven = record is not None and record.holds
+    if not findings and not proven and extensions.works_by_itself(look):
+        record = NOT_NEEDED.finding(reason="the wanted extensions are installed and load")
+    yield from findings or [record or FITS.finding(**_words(facts))]
+
+
+def _tools(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+    missing = [name for name, key in (("gcc", "gcc"), ("g++", "gxx")) if not facts.get(key)]
+    if missing:
+        yield NO_GCC.finding(missing=" and ".join(missing), evidence="command -v gcc g++")
+    headers = facts.get("python_headers") or {}
+    if headers and not headers.get("exists"):
+        python = look.section("torch").get("python_version") or "the environment"
+        yield NO_HEADERS.finding(python=python, evidence=headers.get("path"))
+    if "ninja" in facts and not facts["ninja"]:
+        yield NO_NINJA.finding(evidence="ninja --version")
+
+
+def _tables(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+    gcc, glibc = facts.get("gcc"), look.section("base").get("glibc")
+    nvcc = toolkit.chosen(look)
+    cuda = nvcc["version"] if nvcc else look.torch_cuda
+    if cuda and compilers.glibc_clashes(cuda, glibc):
+        yield GLIBC_CLASHES.finding(
+            cuda=_minor(cuda),
+            glibc=glibc,
+            first=compilers.first_cuda_for_glibc(glibc) or "(none in my table)",
+            observed=glibc,
+            evidence="ldd --version",
+        )
+    newest = compilers.newest_gcc(cuda)
+    if gcc and newest and (major(gcc) or 0) > newest:
+        yield GCC_TOO_NEW.finding(cuda=_minor(cuda), newest=newest, gcc=gcc, expected=f"<={newest}", observed=gcc)
+    version = look.section("torch").get("version")
+    build = torch_builds.build(version)
+    oldest = OLDEST_GCC.get(build.cxx, 0) if build else 0
+    if gcc and (major(gcc) or 0) < oldest:
+        yield GCC_TOO_OLD.finding(
+            torch=version, cxx=build.cxx, gcc=gcc, oldest=oldest, expected=f">={oldest}", observed=gcc
+        )
+
+
+def _record(facts: dict[str, Any]) -> Optional[Finding]:
+    """None when the record proves today's set; else the finding that says why it does not."""
+    record = facts.get("record")
+    if not record:
+        return NOT_PROBED.finding(evidence=facts.get("record_file"))
+    changes = _changes(record.get("key") or {}, facts.get("key") or {})
+    if changes:
+        return CHANGED.finding(changes=", ".join(changes), expected=record.get("key"), observed=facts.get("key"))
+    if not record.get("ok"):
+        problem = str(record.get("error") or record.get("sentence") or "no reason was recorded.")
+        return PROBE_FAILED.finding(problem=problem, evidence=record.get("log") or facts.get("record_file"))
+    return None
+
+
+def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """["nvcc went from 13.0.88 to 13.2.86"]."""
+    parts = [part for part in {**then, **now} if then.get(part) != now.get(part)]
+    return [
+        f"{PARTS.get(part, part)} went from {then.get(part) or 'none'} to {now.get(part) or 'none'}" for part in parts
+    ]
+
+
+def _minor(version: object) -> str:
+    return ".".join(str(part) for part in numbers(version)[:2])
+
+
+def _words(facts: dict[str, Any]) -> dict[str, Any]:
+    key = facts.get("key") or {}
+    return {
+        "gcc": key.get("gcc"),
+        "nvcc": key.get("nvcc"),
+        "torch": key.get("torch"),
+        "evidence": facts.get("record_file"),
+    }

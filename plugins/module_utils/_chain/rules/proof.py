@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Link 10: forward and backward on the GPU agree with the PyTorch reference, and are faster by the wanted ratio."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ..catalogue import entry, provision
+from ..finding import Finding
+from ..links import BROKEN, DRIFTED, NOT_APPLICABLE, OK, UNKNOWN
+from ..look import Look
+
+REPAIR = provision("fast_path")
+
+FITS = entry("proof.ok", OK, "Forward and backward agree with the reference on {gpu}, {ratio} times as fast.", cause="")
+NOT_WANTED = entry(
+    "proof.not_applicable", NOT_APPLICABLE, "A host without CUDA is wanted; there is nothing to prove.", cause=""
+)
+NO_GPU = entry(
+    "proof.no_gpu",
+    UNKNOWN,
+    "No GPU here, so nothing was proven.",
+    cause="Only a run on a GPU proves the fast path: packages that import rightly have been seen to fail in the first training "
+    "step.",
+    remedy="Pass a GPU through to the container and run provision again, or set torch_environment_cpu_only if none is meant.",
+)
+NEVER = entry(
+    "proof.never",
+    UNKNOWN,
+    "Nobody has proven the fast path on this host's GPU yet.",
+    cause="The proof runs forward and backward on the GPU and takes minutes the first time, so it runs only on request.",
+    remedy=REPAIR + " -e fast_path_require_proof=true",
+)
+CHANGED = entry(
+    "proof.changed",
+    DRIFTED,
+    "The fast path was proven here, but since then {changes}.",
+    cause="Something that the proof depends on was upgraded after it.",
+    remedy=REPAIR + " -e fast_path_require_proof=true",
+)
+FAILED = entry(
+    "proof.failed",
+    BROKEN,
+    "The fast path failed its proof on this GPU: {problem}",
+    cause="A kernel computes wrong numbers, raises, or is not faster than the reference with these versions.",
+    remedy="Read the sentence, change the versions it names (torch_environment_packages), then: " + REPAIR,
+)
+
+
+def judge(look: Look) -> Iterable[Finding]:
+    if look.cpu_only:
+        yield NOT_WANTED.finding()
+        return
+    gpu = look.section("gpu")
+    record = look.section("proof").get("record")
+    if not gpu.get("module_version") or not any(node["kind"] == "char" for node in gpu.get("nodes") or []):
+        # Its reason is the missing GPU alone, whatever else is wrong.
+        yield NO_GPU.finding(stands_alone=True, evidence="/dev/nvidia*")
+    elif not record:
+        yield NEVER.finding(evidence=look.section("proof").get("record_file"))
+    else:
+        yield _recorded(look, record)
+
+
+def _recorded(look: Look, record: dict[str, Any]) -> Finding:
+    then, now = record.get("key") or {}, look.section("proof").get("key") or {}
+    parts = [part for part in then if part in now and then[part] != now[part]]
+    if parts:
+        changes = ", ".join(f"{part} went from {then[part]} to {now[part]}" for part in parts)
+        return CHANGED.finding(changes=changes)
+    if not record.get("ok"):
+        return FAILED.finding(problem=record.get("error") or "no reason was recorded.", evidence=record.get("log"))
+    ratio = record.get("ratio")
+    return FITS.finding(
+        gpu=record.get("gpu") or "the GPU", ratio=f"{float(ratio):.1f}" if ratio else "an unknown number of"
+    )

@@ -1,0 +1,245 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Link 6: the packages that extension builds need, of torch's CUDA and held; no drivers; the nvcc that a build uses."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Optional
+
+from ..catalogue import entry, provision
+from ..finding import Finding
+from ..links import ABSENT, BROKEN, DRIFTED, NOT_APPLICABLE, OK, UNKNOWN
+from ..look import Look
+from ..versions import major, minor, numbers
+
+ROLE = "cuda_toolkit"
+REPAIR = provision(ROLE)
+
+FITS = entry("toolkit.ok", OK, "nvcc {version} at {home}, of the CUDA that torch was built with.", cause="")
+MINOR_DIFFERS = entry(
+    "toolkit.minor_differs",
+    OK,
+    "nvcc {version} at {home}; torch was built with CUDA {cuda}, which works (cuda_toolkit_policy is same_major).",
+    cause="The repository has no package of torch's exact CUDA; another minor version of the same major is accepted.",
+)
+BY_HAND = entry(
+    "toolkit.by_hand",
+    OK,
+    "nvcc {version} at {home}, of torch's CUDA, installed without packages, so nothing here can pin it.",
+    cause="The runfile installer, conda or pip installed the compiler.",
+)
+NOT_NEEDED = entry("toolkit.not_needed", NOT_APPLICABLE, "No compiler for CUDA is needed: {reason}.", cause="")
+TORCH_UNKNOWN = entry(
+    "toolkit.torch_unknown",
+    UNKNOWN,
+    "Which CUDA the compiler must have cannot be said, because no CUDA build of torch was found.",
+    cause="The toolkit is chosen by torch's own CUDA, and there is no torch to ask.",
+    remedy=provision("torch_environment"),
+)
+DRIVER_INSTALLED = entry(
+    "toolkit.driver_installed",
+    BROKEN,
+    "Driver packages are installed in the container ({packages}); the kernel module belongs to the node, and a driver of "
+    "another version here breaks every GPU program.",
+    cause="A meta package such as cuda or cuda-13-0 was installed; they depend on the driver.",
+    remedy="ansible-playbook proxmox_gpu.training.provision -l HOST --tags cuda_toolkit -e cuda_toolkit_purge_drivers=true",
+)
+NOT_OFFERED = entry(
+    "toolkit.not_offered",
+    BROKEN,
+    "torch was built with CUDA {cuda}, and the registered repository has no compiler for it{policy}; it offers {series}.",
+    cause="NVIDIA fills the repositories of new distributions step by step and does not add older series to them.",
+    remedy="Set cuda_toolkit_policy to same_major if a series of the same major is offered, or choose a torch for one of "
+    "{series} (torch_environment_torch), then: " + REPAIR,
+)
+ABSENT_NVCC = entry(
+    "toolkit.absent",
+    ABSENT,
+    "No compiler for CUDA {cuda} (nvcc) is installed, so no extension can be built (a build dies of 'bare_metal_version' "
+    "or 'CUDA_HOME is not set').",
+    cause="Only torch was installed: its wheel brings the CUDA libraries, but no compiler and no headers.",
+    remedy=REPAIR,
+)
+WRONG_MAJOR = entry(
+    "toolkit.wrong_major",
+    BROKEN,
+    "torch was built with CUDA {cuda}, and the only compilers here are of another major version ({found}); torch refuses to "
+    "build extensions with them.",
+    cause="torch was upgraded to another CUDA, or the distribution's own nvidia-cuda-toolkit was installed.",
+    remedy=REPAIR,
+)
+MINOR_REFUSED = entry(
+    "toolkit.wrong_minor",
+    BROKEN,
+    "torch was built with CUDA {cuda}, the compiler is {found}, and cuda_toolkit_policy is exact.",
+    cause="The repository moved on, or torch did; the policy asks for the same minor version.",
+    remedy=REPAIR,
+)
+BROKEN_NVCC = entry(
+    "toolkit.broken_nvcc",
+    BROKEN,
+    "{path} is there but does not work: {problem}.",
+    cause="The pip package for CUDA 12 holds the assembler only, or parts of the toolkit were removed.",
+    remedy=REPAIR,
+)
+INCOMPLETE = entry(
+    "toolkit.incomplete",
+    ABSENT,
+    "The toolkit at {home} lacks {missing}, so every .cu file stops at a missing header or program.",
+    cause="Only nvcc was installed, or a part of the toolkit was removed.",
+    remedy=REPAIR,
+)
+WRONG_NVCC = entry(
+    "toolkit.wrong_nvcc",
+    DRIFTED,
+    "A build by hand would use {path} (CUDA {found}, {reason}) although the right compiler is at {home}.",
+    cause="The last installed toolkit moves /usr/local/cuda, the distribution's nvcc is first on PATH, or CUDA_HOME was "
+    "set in a start-up file.",
+    remedy=REPAIR,
+)
+BAD_CUDA_HOME = entry(
+    "toolkit.bad_cuda_home",
+    BROKEN,
+    "{file} sets CUDA_HOME to {value}, where no nvcc is, so builds say that CUDA is not installed.",
+    cause="The toolkit that it named was removed, or a line such as X=$X:/path left a colon in front.",
+    remedy=REPAIR,
+)
+NOT_HELD = entry(
+    "toolkit.not_held",
+    DRIFTED,
+    "{packages} {verb} not held, so the next upgrade may move the compiler away from torch's CUDA.",
+    cause="The packages were installed by hand, or the hold was lifted.",
+    remedy=REPAIR,
+)
+DRIVERS_NOT_BLOCKED = entry(
+    "toolkit.drivers_not_blocked",
+    DRIFTED,
+    "Nothing keeps apt from installing a driver from NVIDIA's repository, whose packages outrank the distribution's.",
+    cause="The preferences file that blocks driver packages is missing.",
+    remedy=REPAIR,
+)
+
+#: The file below a toolkit's folder -> what a reader calls it. {target} is the machine's folder.
+PARTS = {
+    "cudart": "the runtime's headers (cuda-cudart-dev)",
+    "cccl": "cub and thrust (cuda-cccl)",
+    "crt": "crt headers",
+}
+
+
+def judge(look: Look) -> Iterable[Finding]:
+    facts = look.section("toolkit")
+    findings: list[Finding] = []
+    if facts.get("drivers"):
+        findings.append(DRIVER_INSTALLED.finding(packages=", ".join(facts["drivers"]), evidence="/var/lib/dpkg/status"))
+    reason = look.nothing_to_compile
+    if reason:
+        yield from findings or [NOT_NEEDED.finding(reason=reason)]
+        return
+    cuda = look.torch_cuda
+    if not cuda:
+        yield from [*findings, TORCH_UNKNOWN.finding()]
+        return
+    nvcc = chosen(look)
+    if nvcc is None:
+        yield from [*findings, _missing(look, facts, cuda)]
+        return
+    findings += [*_compiler(look, cuda, nvcc), *_surroundings(look, facts, nvcc)]
+    yield from findings or [_fits(look, cuda, nvcc)]
+
+
+def chosen(look: Look) -> Optional[dict[str, Any]]:
+    """The compiler that the roles use: torch's exact CUDA before another minor, a package's before one by hand."""
+    cuda = minor(look.torch_cuda)
+
+    def rank(nvcc: dict[str, Any]) -> tuple[bool, bool, tuple[int, ...]]:
+        return (minor(nvcc["version"]) == cuda, bool(nvcc.get("package")), numbers(nvcc["version"]))
+
+    return max(look.usable_nvccs, key=rank, default=None)
+
+
+def home_of(nvcc: dict[str, Any]) -> str:
+    """The toolkit's folder: "/usr/local/cuda-13.0" for ".../bin/nvcc"."""
+    return str(nvcc.get("home") or str(nvcc.get("realpath") or nvcc.get("path")).rpartition("/bin/")[0])
+
+
+def _missing(look: Look, facts: dict[str, Any], cuda: str) -> Finding:
+    nvccs = facts.get("nvccs") or []
+    working = [nvcc for nvcc in nvccs if nvcc.get("version")]
+    if working:
+        found = ", ".join(f"{nvcc['path']} {minor(nvcc['version'])}" for nvcc in working)
+        return WRONG_MAJOR.finding(cuda=cuda, found=found, expected=f"{major(cuda)}.x", observed=found)
+    if nvccs:
+        return BROKEN_NVCC.finding(path=nvccs[0]["path"], problem=nvccs[0].get("problem") or "it prints no version")
+    refused = _not_offered(look, facts, cuda)
+    return refused or ABSENT_NVCC.finding(
+        cuda=cuda, expected=f"nvcc {cuda}", observed="none", evidence="/usr/local/cuda*"
+    )
+
+
+def _not_offered(look: Look, facts: dict[str, Any], cuda: str) -> Optional[Finding]:
+    """Only where apt holds an index: a repository that was never fetched offers nothing that anybody knows of."""
+    series = [str(item).replace("-", ".") for item in facts.get("series") or []]
+    if not series or not look.section("repository").get("fetched"):
+        return None
+    exact = look.wish(ROLE, "policy", "same_major") == "exact"
+    fitting = [item for item in series if (item == minor(cuda) if exact else major(item) == major(cuda))]
+    if fitting:
+        return None
+    policy = " (cuda_toolkit_policy is exact)" if exact else ", nor for another minor version of it"
+    return NOT_OFFERED.finding(
+        cuda=cuda,
+        policy=policy,
+        series=", ".join(series),
+        expected=cuda,
+        observed=series,
+        evidence="/var/lib/apt/lists",
+    )
+
+
+def _compiler(look: Look, cuda: str, nvcc: dict[str, Any]) -> Iterable[Finding]:
+    version = nvcc["version"]
+    if minor(version) != minor(cuda) and look.wish(ROLE, "policy", "same_major") == "exact":
+        yield MINOR_REFUSED.finding(cuda=cuda, found=version, expected=cuda, observed=version, evidence=nvcc["path"])
+    missing = [text for part, text in PARTS.items() if part in (nvcc.get("missing") or [])]
+    if missing:
+        yield INCOMPLETE.finding(home=home_of(nvcc), missing=", ".join(missing), evidence=home_of(nvcc))
+
+
+def _surroundings(look: Look, facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
+    for item in facts.get("cuda_homes") or []:
+        if not item.get("usable"):
+            yield BAD_CUDA_HOME.finding(file=item["file"], value=repr(item["value"]), evidence=item["file"])
+    winner = facts.get("default_nvcc") or {}
+    if winner.get("version") and minor(winner["version"]) != minor(nvcc["version"]):
+        yield WRONG_NVCC.finding(
+            path=winner["path"],
+            found=minor(winner["version"]),
+            reason=winner.get("reason") or "first on PATH",
+            home=home_of(nvcc),
+            expected=nvcc["path"],
+            observed=winner["path"],
+        )
+    if nvcc.get("package"):
+        yield from _packages(look, facts)
+
+
+def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+    if look.wish(ROLE, "hold", True):
+        loose = [name for name, package in sorted((facts.get("packages") or {}).items()) if not package.get("held")]
+        if loose:
+            verb = "is" if len(loose) == 1 else "are"
+            shown = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")
+            yield NOT_HELD.finding(packages=shown, verb=verb, observed=loose, evidence="apt-mark showhold")
+    if look.wish(ROLE, "block_drivers", True) and not facts.get("drivers_blocked"):
+        yield DRIVERS_NOT_BLOCKED.finding(evidence="/etc/apt/preferences.d")
+
+
+def _fits(look: Look, cuda: str, nvcc: dict[str, Any]) -> Finding:
+    words = {"version": nvcc["version"], "home": home_of(nvcc), "evidence": f"{nvcc['path']} --version"}
+    if not nvcc.get("package"):
+        return BY_HAND.finding(**words)
+    if minor(nvcc["version"]) != minor(cuda):
+        return MINOR_DIFFERS.finding(cuda=cuda, **words)
+    return FITS.finding(**words)

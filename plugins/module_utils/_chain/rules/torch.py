@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Link 4: the training environment has a CUDA build of torch whose CUDA the node's driver supports."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ..catalogue import entry, provision
+from ..finding import Finding
+from ..links import ABSENT, BROKEN, DRIFTED, OK
+from ..look import Look
+from ..tables import drivers, torch_builds
+from ..versions import minor, public, satisfies
+
+ROLE = "torch_environment"
+
+FITS = entry("torch.ok", OK, "torch {version} for CUDA {cuda} in {path}.", cause="")
+CPU_WANTED = entry("torch.cpu_only", OK, "torch {version} in {path}; a host without CUDA is wanted.", cause="")
+OTHER_VERSION = entry(
+    "torch.other_version",
+    OK,
+    "torch {version} for CUDA {cuda} in {path}; the roles would install {wanted}, and nobody asked for that here.",
+    cause="The environment was made by hand, and torch_environment_torch is not set for this host.",
+)
+NO_ENVIRONMENT = entry(
+    "torch.no_environment",
+    ABSENT,
+    "There is no Python environment at {path} (torch_environment_path){hint}.",
+    cause="The environment was never made, was removed, or the variable names another place.",
+    remedy=provision(ROLE),
+)
+BROKEN_INTERPRETER = entry(
+    "torch.broken_interpreter",
+    BROKEN,
+    "The environment at {path} has no working Python: {python} {problem}.",
+    cause="The Python that the environment was made with was upgraded or removed, as a distribution upgrade does.",
+    remedy="Move {path} away, then: " + provision(ROLE),
+)
+ABSENT_TORCH = entry(
+    "torch.absent",
+    ABSENT,
+    "torch is not installed in {path}{hint}.",
+    cause="torch was never installed in this environment, or another package's installation removed it.",
+    remedy=provision(ROLE),
+)
+HALF_INSTALLED = entry(
+    "torch.half_installed",
+    BROKEN,
+    "torch in {path} is half installed: {problem}.",
+    cause="pip was interrupted, or two programs installed into the environment at the same time.",
+    remedy=provision(ROLE),
+)
+CPU_BUILD = entry(
+    "torch.cpu_build",
+    BROKEN,
+    "torch {version} in {path} is a CPU build: no GPU is used, whatever else is installed, and no CUDA extension can "
+    "be compiled against it.",
+    cause="pip took torch from the CPU index, or another package's dependency replaced the CUDA build.",
+    remedy=provision(ROLE),
+)
+ROCM_BUILD = entry(
+    "torch.rocm_build",
+    BROKEN,
+    "torch {version} in {path} is a build for AMD's ROCm and cannot use an NVIDIA GPU.",
+    cause="torch was installed from the ROCm index.",
+    remedy=provision(ROLE),
+)
+VERSION_DIFFERS = entry(
+    "torch.version_differs",
+    DRIFTED,
+    "torch {version} is installed in {path}, and {wanted} is wanted (torch_environment_torch).",
+    cause="Another package's installation moved torch, or the wish was changed since.",
+    remedy=provision(ROLE),
+)
+DRIVER_TOO_OLD = entry(
+    "torch.driver_too_old",
+    BROKEN,
+    "torch {version} needs CUDA {cuda}, which needs NVIDIA driver {needed} or newer; the node has {driver}, so torch "
+    "sees no GPU.",
+    cause="torch 2.11 and newer come with CUDA 13 by default; the node's driver was not upgraded with it.",
+    remedy="Upgrade the driver on the node to {needed} or newer, or choose a torch for CUDA {newest}.x "
+    "(torch_environment_torch and torch_environment_index_url).",
+)
+GPU_NOT_IN_BUILD = entry(
+    "torch.gpu_not_in_build",
+    BROKEN,
+    "torch {version} for CUDA {cuda} has no code for this GPU (compute capability {capability}): the first operation "
+    "ends in 'no kernel image is available'.",
+    cause="Builds of torch hold code for a fixed list of GPUs; very new and very old ones are missing in some.",
+    remedy="Choose a torch whose build has compute capability {capability} (torch_environment_torch, _index_url).",
+)
+DEPENDENCY_MOVED = entry(
+    "torch.dependency_moved",
+    BROKEN,
+    "torch {version} was released with {wanted}, and the environment has {have}: torch may not import, or "
+    "fail at the first kernel.",
+    cause="A later pip install moved or removed a library that torch is pinned to.",
+    remedy=provision(ROLE),
+)
+
+
+def judge(look: Look) -> Iterable[Finding]:
+    facts = look.section("torch")
+    path = facts.get("path")
+    if not facts.get("python"):
+        yield _no_interpreter(facts, path)
+        return
+    if not facts.get("version"):
+        if facts.get("problem"):
+            yield HALF_INSTALLED.finding(path=path, problem=facts["problem"], evidence=facts.get("site_packages"))
+        else:
+            yield ABSENT_TORCH.finding(path=path, hint=_hint(facts), evidence=facts.get("site_packages"))
+        return
+    findings = [*_build(look, facts, path), *_dependencies(facts)]
+    yield from findings or [_fits(look, facts, path)]
+
+
+def _no_interpreter(facts: dict[str, Any], path: Any) -> Finding:
+    if facts.get("broken_python"):
+        broken = facts["broken_python"]
+        return BROKEN_INTERPRETER.finding(path=path, python=broken["path"], problem=broken["problem"])
+    return NO_ENVIRONMENT.finding(path=path, hint=_hint(facts), evidence=f"{path}/bin/python")
+
+
+def _hint(facts: dict[str, Any]) -> str:
+    """Where else torch was found: the most common reason for "absent" is a variable that names the wrong place."""
+    others = facts.get("elsewhere") or []
+    return f"; torch was found in {', '.join(others)}" if others else ""
+
+
+def _build(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
+    version, cuda = facts["version"], facts.get("cuda")
+    source = f"{facts.get('site_packages')}/torch/version.py"
+    if facts.get("problem"):
+        yield HALF_INSTALLED.finding(path=path, problem=facts["problem"], evidence=facts.get("site_packages"))
+    if look.cpu_only:
+        return
+    if facts.get("hip"):
+        yield ROCM_BUILD.finding(version=version, path=path, observed=facts["hip"], evidence=source)
+        return
+    if not cuda:
+        yield CPU_BUILD.finding(version=version, path=path, expected="a CUDA build", evidence=source)
+        return
+    wanted = look.wish(ROLE, "torch", "")
+    if look.explicit(ROLE, "torch") and not satisfies(version, wanted):
+        yield VERSION_DIFFERS.finding(version=version, path=path, wanted=wanted, expected=wanted, observed=version)
+    yield from _hardware(look, version, cuda)
+
+
+def _hardware(look: Look, version: str, cuda: str) -> Iterable[Finding]:
+    driver = look.driver
+    if driver and drivers.runs(driver, cuda) is False:
+        yield DRIVER_TOO_OLD.finding(
+            version=version,
+            cuda=cuda,
+            needed=drivers.floor(cuda),
+            driver=driver,
+            newest=drivers.newest_cuda(driver) or "11",
+            expected=f">={drivers.floor(cuda)}",
+            observed=driver,
+            evidence="/proc/driver/nvidia/version",
+        )
+    for capability in look.capabilities:
+        if torch_builds.runs_on(minor(cuda), capability) is False and look.section("base").get("machine") == "x86_64":
+            yield GPU_NOT_IN_BUILD.finding(version=version, cuda=cuda, capability=capability)
+
+
+def _dependencies(facts: dict[str, Any]) -> Iterable[Finding]:
+    installed = facts.get("distributions") or {}
+    for requirement in facts.get("requirements") or []:
+        name, wanted = requirement["name"], requirement["spec"]
+        have = installed.get(name)
+        if have is None or not satisfies(have, wanted):
+            yield DEPENDENCY_MOVED.finding(
+                version=public(facts["version"]),
+                wanted=f"{name}{wanted}",
+                have=f"{name} {have}" if have else "none",
+                expected=f"{name}{wanted}",
+                observed=have,
+                evidence="torch's METADATA",
+            )
+            return
+
+
+def _fits(look: Look, facts: dict[str, Any], path: Any) -> Finding:
+    version, cuda = facts["version"], facts.get("cuda")
+    if look.cpu_only:
+        return CPU_WANTED.finding(version=version, path=path)
+    wanted = look.wish(ROLE, "torch", "")
+    if not satisfies(version, wanted):
+        return OTHER_VERSION.finding(version=public(version), cuda=cuda, path=path, wanted=wanted)
+    return FITS.finding(version=public(version), cuda=cuda, path=path)
