@@ -1,0 +1,139 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a client of the box needs: a key, known_hosts, an ssh configuration, and the ansible inventory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+
+from testbed import containers, machine, state
+from testbed.layout import Layout
+
+
+def ensure_key(box: Layout) -> str:
+    """Make the client's key once; returns the public half."""
+    box.client.mkdir(parents=True, exist_ok=True)
+    key = box.client / "id_ed25519"
+    if not key.exists():
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "client of a testbed", "-f", str(key)],
+            check=True,
+            timeout=30,
+            stdin=subprocess.DEVNULL,
+        )
+    return (box.client / "id_ed25519.pub").read_text()
+
+
+def write_known_hosts(box: Layout) -> None:
+    """Host keys of the nodes, and of containers with an sshd of their own (they share their node's key)."""
+    ports = state.load_ports(box)
+    lines = []
+    for node in box.nodes:
+        key = " ".join((node.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2])
+        own = [ports[f"container sshd {vmid}"] for vmid in containers.known_ids(node) if containers.own(node, vmid)["sshd_port"]]
+        lines += [f"[127.0.0.1]:{port} {key}" for port in (ports[node.sshd_port_key], *own)]
+    (box.client / "known_hosts").write_text("\n".join(lines) + "\n")
+
+
+def ssh_options(box: Layout) -> list[str]:
+    """Options that make any OpenSSH client reach the box, and nothing of the user's own configuration get in between."""
+    return [
+        "-F", "none",
+        "-i", str(box.client / "id_ed25519"),
+        "-o", "IdentitiesOnly=yes",
+        "-o", f"UserKnownHostsFile={box.client / 'known_hosts'}",
+        "-o", "GlobalKnownHostsFile=/dev/null",
+        "-o", "StrictHostKeyChecking=yes",
+        "-o", "BatchMode=yes",
+    ]  # fmt: skip
+
+
+def ssh_command(box: Layout, user: str = "root") -> list[str]:
+    port = state.load_ports(box)[box.nodes[0].sshd_port_key]
+    return ["ssh", *ssh_options(box), "-p", str(port), f"{user}@127.0.0.1"]
+
+
+def product_variables(box: Layout, description: dict[str, object]) -> dict[str, object]:
+    """The collection's own variables that hand this machine's way to apt and pip (and the box's CUDA repository) to containers."""
+    pip = description["pip"]
+    assert isinstance(pip, dict)
+    variables: dict[str, object] = {
+        "bootstrap_http_proxy": description["http_proxy"],
+        "bootstrap_https_proxy": description["https_proxy"],
+        "bootstrap_no_proxy": description["no_proxy"],
+        "bootstrap_ca_certificates": [str(file) for file in sorted((box.client / "ca_certificates").glob("*.crt"))],
+        "torch_environment_index_url": pip.get("index-url"),
+        "torch_environment_extra_index_urls": pip.get("extra-index-url", []),
+        "torch_environment_find_links": pip.get("find-links", []),
+    }
+    repository = box.cuda_repository
+    if (repository / "fingerprint").exists():
+        port = state.load_ports(box)["web"]
+        variables["cuda_repository_mirror"] = f"http://127.0.0.1:{port}/compute/cuda/repos"
+        variables["cuda_repository_key_fingerprints"] = (repository / "fingerprint").read_text().split()
+        if keyring := next(iter(sorted(repository.glob("compute/cuda/repos/*/*/cuda-keyring_*.deb"))), None):
+            variables["cuda_repository_keyring_sha256"] = hashlib.sha256(keyring.read_bytes()).hexdigest()
+    return {name: value for name, value in variables.items() if value not in (None, [], "")}
+
+
+def write_certificates(box: Layout, description: dict[str, object]) -> None:
+    """One file for each certificate that this machine trusts beyond Debian's own."""
+    folder = box.client / "ca_certificates"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    if description["ca_bundle"]:
+        for number, pem in enumerate(machine.private_certificates(Path(str(description["ca_bundle"])))):
+            (folder / f"machine-{number}.crt").write_text(pem + "\n")
+
+
+def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
+    """The box as an ansible inventory: containers by id through the node, the node itself, containers with their own sshd."""
+    ports = state.load_ports(box)
+    node = box.nodes[0]
+    common = {
+        "ansible_host": "127.0.0.1",
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(box.client / "id_ed25519"),
+        "ansible_ssh_common_args": " ".join(ssh_options(box)[:2] + ssh_options(box)[4:]),
+        "ansible_control_path_dir": str(box.control_path),
+    }
+    by_id = {}
+    by_ssh = {}
+    for vmid in containers.known_ids(node):
+        by_id[f"ct{vmid}"] = {"pct_vmid": int(vmid)}
+        if port := containers.own(node, vmid)["sshd_port"]:
+            by_ssh[f"ssh{vmid}"] = {"ansible_port": port}
+    through_pct = {
+        "ansible_connection": "proxmox_gpu.training.pct_exec",
+        "ansible_port": ports[node.sshd_port_key],
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
+    return {
+        "all": {
+            "vars": common,
+            "children": {
+                "training": {"vars": {**through_pct, **product_variables(box, description)}, "hosts": by_id},
+                "containers_by_ssh": {"vars": {"ansible_connection": "ssh"}, "hosts": by_ssh},
+                "nodes": {"hosts": {node.name: {"ansible_port": ports[node.sshd_port_key]}}},
+            },
+        }
+    }
+
+
+def write_inventory(box: Layout) -> None:
+    """``inventory.yml`` (JSON, which is YAML) and ``machine.json``."""
+    description = machine.describe()
+    write_certificates(box, description)
+    write_known_hosts(box)
+    box.control_path.mkdir(mode=0o700, exist_ok=True)
+    (box.state / "machine.json").write_text(json.dumps(description, indent=2) + "\n")
+    header = "# Written by the testbed: a node in a box. Its pct is a stand-in.\n---\n"
+    text = header + json.dumps(inventory(box, description), indent=2) + "\n"
+    temporary = box.state / "inventory.yml.tmp"
+    temporary.write_text(text)
+    temporary.replace(box.state / "inventory.yml")

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a Proxmox ID.conf to the configuration that the real lxc tools start.
+
+Proxmox's keys keep their meaning: ``memory`` in MiB, ``cores`` a number of CPUs (a cpuset), ``cpulimit`` CPUs as a
+fraction (a quota), ``hostname``, ``lxc.*`` raw lines. The rest of a container (its overlay's layers, its network,
+what is mounted in) is the testbed's own and lies in ``testbed.json`` beside its overlay.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+MIB = 1024 * 1024
+QUOTA_PERIOD = 100000  # microseconds, the kernel's default
+
+
+def read_own(folder: Path) -> dict[str, object]:
+    """What the testbed keeps about a container: layers, network, mounts, cgroup. ``folder`` is its LXC folder."""
+    own: dict[str, object] = json.loads((folder / "testbed.json").read_text())
+    return own
+
+
+def limits(conf: dict[str, str]) -> list[tuple[str, str]]:
+    """The cgroup settings of both layouts (lxc ignores those of the layout that the machine does not have)."""
+    found: list[tuple[str, str]] = []
+    if conf.get("memory", "0") != "0":
+        amount = int(conf["memory"]) * MIB
+        found += [("lxc.cgroup.memory.limit_in_bytes", str(amount)), ("lxc.cgroup2.memory.max", str(amount))]
+    if conf.get("cores", "0") != "0":
+        cpus = f"0-{int(conf['cores']) - 1}"
+        found += [("lxc.cgroup.cpuset.cpus", cpus), ("lxc.cgroup2.cpuset.cpus", cpus)]
+    if float(conf.get("cpulimit", "0")) > 0:
+        quota = int(float(conf["cpulimit"]) * QUOTA_PERIOD)
+        found += [
+            ("lxc.cgroup.cpu.cfs_period_us", str(QUOTA_PERIOD)),
+            ("lxc.cgroup.cpu.cfs_quota_us", str(quota)),
+            ("lxc.cgroup2.cpu.max", f"{quota} {QUOTA_PERIOD}"),
+        ]
+    return found
+
+
+def lxc_config(vmid: str, conf: dict[str, str], raw: list[tuple[str, str]], own: dict[str, object]) -> str:
+    """Text of the lxc configuration. ``own`` as in `read_own`; all its paths are the node's (inside) paths."""
+    layers = own["layers"]
+    mounts = own.get("mounts", [])
+    assert isinstance(layers, list) and isinstance(mounts, list)
+    lines = [
+        ("lxc.include", "/usr/share/lxc/config/common.conf"),
+        ("lxc.arch", conf.get("arch", "amd64")),
+        ("lxc.uts.name", conf.get("hostname", f"CT{vmid}")),
+        ("lxc.apparmor.profile", "unconfined"),
+        ("lxc.rootfs.path", "overlay:" + ":".join([*layers, f"{own['folder']}/upper"])),
+        ("lxc.init.cmd", "/sbin/init"),
+        # lxc leaves cgroups to a systemd inside; the small init mounts nothing, so they are forced.
+        ("lxc.mount.auto", "cgroup:rw:force"),
+        ("lxc.net.0.type", str(own.get("network", "none"))),
+        ("lxc.cgroup.dir.monitor", f"{own['cgroup']}/monitor/{vmid}"),
+        ("lxc.cgroup.dir.monitor.pivot", f"{own['cgroup']}/pivot"),
+        ("lxc.cgroup.dir.container", f"{own['cgroup']}/lxc/{vmid}"),
+        *limits(conf),
+    ]
+    for place in mounts:
+        lines.append(("lxc.mount.entry", f"{place['from']} {place['to'].lstrip('/')} none bind,ro,create=dir 0 0"))
+    return "\n".join(f"{key} = {value}" for key, value in [*lines, *raw]) + "\n"
