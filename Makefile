@@ -54,5 +54,5 @@ bench-%: setup debian
 	@$(PYTHON) tests/benchmarks/$*.py $(ARGUMENTS)
 
 clean: ## remove what was made here (the testbed first)
-	@if [ -x $(PYTHON) ] && [ -d testbed ]; then $(PYTHON) -m testbed down; fi
+	@if [ -x $(PYTHON) ]; then for name in box tests; do TESTBED_NAME=$$name $(PYTHON) -m testbed down; done; fi
 	rm -rf .venv .venv-core219 build
