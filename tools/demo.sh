@@ -13,4 +13,4 @@ inventory=$(python -m testbed status --json | python -c 'import json, sys; print
 started=$SECONDS
 ansible-playbook -i "$inventory" playbooks/provision.yml --limit ct200 --extra-vars @tools/demo.yml "$@"
 printf 'demo: the playbook took %s s; another run changes nothing.\n' $((SECONDS - started))
-printf 'demo: look inside with `.venv/bin/python -m testbed exec 200`; `make testbed-down` removes the box.\n'
+printf 'demo: look inside with .venv/bin/python -m testbed exec 200; make testbed-down removes the box.\n'

@@ -52,7 +52,7 @@ install_debian() {
     if [ ! -e $policy ]; then
         printf '#!/bin/sh\nexit 101\n' >$policy
         chmod 755 $policy
-        trap "rm -f $policy" EXIT
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     fi
     say "installing Debian packages: $*"
     DEBIAN_FRONTEND=noninteractive apt-get update -qq

@@ -68,6 +68,7 @@ STAGES: dict[str, list[Step]] = {
         Step("ruff format", tool("ruff", "format", "--check", ".")),
         Step("ruff check", tool("ruff", "check", ".")),
         Step("mypy", tool("mypy", f"{COLLECTION}/plugins", "testbed", "tests", "tools", "molecule")),
+        Step("shellcheck", tool("shellcheck", "tools/demo.sh", "tools/setup.sh", ".ci/run")),
         Step("role arguments", (PYTHON, "tools/check_role_arguments.py")),
         Step("licence headers", tool("reuse", "lint", "--lines")),
         Step("ansible-lint and yamllint", tool("ansible-lint", "--offline")),
