@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection.
+
+"""Files through the command channel: the container's half as shell scripts, and what their exit status means.
+
+A file going in is its bytes, then its SHA-256 in hex and a newline. It grows under a temporary name in the
+destination's folder and gets its name by one rename, after size and checksum were found right.
+A file coming out is its size and a newline, then its bytes; the checksum is the last line of stderr.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_command
+
+DIGEST_BYTES = 65  # 64 hex digits and a newline
+
+# 1: destination, 2: size, 3: octal mode of a new file, 4: a word for the temporary name
+_PUT = """\
+d=$1
+if [ -L "$d" ]; then d=$(readlink -fn -- "$d" && echo .) || exit 48; d=${d%.}; fi
+[ ! -d "$d" ] || exit 41
+p=${d%/*}
+[ -d "${p:-/}" ] || exit 42
+t=$p/.$4
+trap 'rm -f -- "$t"' EXIT
+trap 'exit 43' HUP INT TERM PIPE
+umask 077
+set -C
+cat >"$t" || exit 44
+[ "$(wc -c <"$t")" -eq $(($2 + 65)) ] || exit 45
+want=$(tail -c 65 -- "$t")
+dd if=/dev/null of="$t" bs=1 seek="$2" count=0 2>/dev/null || exit 44
+have=$(sha256sum <"$t") || exit 49
+[ "${have%% *}" = "$want" ] || exit 46
+if [ -e "$d" ] && [ ! -f "$d" ]; then set +C; cat -- "$t" >"$d" || exit 47; exit 0; fi
+if [ -e "$d" ]; then chown -- "$(stat -c %u:%g -- "$d")" "$t" && chmod -- "$(stat -c %a -- "$d")" "$t" || exit 47
+else chmod -- "$3" "$t" || exit 47; fi
+mv -f -- "$t" "$d" || exit 47
+"""
+
+# 1: source. What has no size (a file of /proc) is read once into a copy, so that its bytes and checksum belong together.
+_FETCH = """\
+f=$1
+[ -e "$f" ] || exit 51
+[ ! -d "$f" ] || exit 52
+if [ ! -s "$f" ]; then
+umask 077
+t=$(mktemp) || exit 54
+trap 'rm -f -- "$t"' EXIT
+cat -- "$f" >"$t" || exit 53
+f=$t
+fi
+n=$(wc -c <"$f") || exit 53
+n=$((n))
+echo $n
+[ $n -gt 0 ] || { echo "sha256 $(sha256sum </dev/null)" >&2; exit 0; }
+{ s=$(head -c $n -- "$f" | sha256sum); echo "sha256 $s" >&2; } &
+head -c $n -- "$f" || exit 53
+wait
+"""
+
+_MEANING = {
+    41: "it is a directory",
+    42: "its folder does not exist",
+    43: "the transfer was interrupted",
+    44: "writing failed",
+    45: "the bytes that arrived are fewer than were sent",
+    46: "its checksum differs from the one sent, so it was not put in place",
+    47: "it could not be put in place",
+    48: "it is a symbolic link that leads nowhere",
+    49: "sha256sum is missing in the container (package coreutils or busybox)",
+    51: "it does not exist",
+    52: "it is a directory",
+    53: "reading failed",
+    54: "no temporary file could be made in the container",
+}
+FETCH_MISSING = 51
+
+
+def put_script(destination: str, size: int, mode: int, word: str) -> bytes:
+    """Return the command line that receives a file. word must be unguessable and fit a file name."""
+    return _pct_command.script(_PUT, destination, str(size), f"{mode:04o}", word)
+
+
+def fetch_script(source: str) -> bytes:
+    """Return the command line that sends a file."""
+    return _pct_command.script(_FETCH, source)
+
+
+def explain(rc: int, stderr: str) -> str:
+    """Return why a transfer script ended with rc, with the tool's own last words where it had some."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith("sha256 ")]
+    reason = _MEANING.get(rc, f"the container's shell ended with status {rc}")
+    return f"{reason} ({lines[-1]})" if lines else reason
+
+
+def fetched_digest(stderr: bytes) -> str:
+    """Return the checksum that the container sent, or an empty string."""
+    for line in reversed(stderr.splitlines()):
+        words = line.split()
+        if len(words) >= 2 and words[0] == b"sha256":
+            return words[1].decode("ascii", "replace")
+    return ""
