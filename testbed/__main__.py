@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from testbed import base_root, client, containers, down, namespaces, pve_files, refusals, services, state, up
+from testbed import base_root, client, containers, down, namespaces, refusals, services, state, up
 from testbed.containers import Wish
 from testbed.errors import TestbedError
 from testbed.layout import Layout, layout
@@ -36,7 +36,7 @@ def ids_of(text: str) -> list[str]:
 def command_up(box: Layout, options: argparse.Namespace) -> None:
     wish = Wish(sshd=options.sshd)
     numbered = range(FIRST_NUMBERED, FIRST_NUMBERED + options.containers)
-    wishes = {vmid: wish for vmid in [*(str(number) for number in numbered), *options.ids]}
+    wishes = dict.fromkeys([*(str(number) for number in numbered), *options.ids], wish)
     up.up(box, wishes, log)
     command_status(box, options)
 
@@ -86,10 +86,11 @@ def status_lines(status: dict[str, object]) -> list[str]:
         return [f"box {status['name']}: down"]
     running = [vmid for vmid, one in shown.items() if one["running"]]
     stopped = [vmid for vmid, one in shown.items() if not one["running"]]
+    answers = {True: "answers", False: "does not answer"}
     return [
         f"box {status['name']}: {'up' if status['up'] else 'HALF UP (testbed up repairs it)'}",
-        f"  node       {node['name']}, sshd {'answers' if node['sshd'] else 'does not answer'} on 127.0.0.1:{node['port']}",
-        f"  web        {'answers' if web['answers'] else 'does not answer'} on 127.0.0.1:{web['port']}",
+        f"  node       {node['name']}, sshd {answers[node['sshd']]} on 127.0.0.1:{node['port']}",
+        f"  web        {answers[web['answers']]} on 127.0.0.1:{web['port']}",
         f"  running    {' '.join(running) or 'none'}",
         f"  stopped    {' '.join(stopped) or 'none'}",
         f"  inventory  {status['inventory']}",
@@ -161,7 +162,9 @@ def parser() -> argparse.ArgumentParser:
         return one
 
     one = verb("up", command_up, "start the box, or repair it")
-    one.add_argument("--containers", type=int, default=0, metavar="N", help=f"N more containers, from id {FIRST_NUMBERED} on")
+    one.add_argument(
+        "--containers", type=int, default=0, metavar="N", help=f"N more containers, from id {FIRST_NUMBERED} on"
+    )
     one.add_argument("--ids", type=ids_of, default=[], metavar="IDS", help="more containers by id, such as 220-229,300")
     one.add_argument("--sshd", action="store_true", help="the additional containers run an sshd of their own")
     verb("down", command_down, "remove everything")

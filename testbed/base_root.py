@@ -57,7 +57,7 @@ def _make(
     listed = target.with_name(target.name + ".list")
     listed.write_text(sources_text)
     command = ["unshare", "--mount", "--propagation", "private", "mmdebstrap", "--mode=root", "--variant=minbase"]
-    command += [f"--aptopt=Acquire::{scheme}::Proxy \"{url}\"" for scheme, url in apt_configuration.proxies().items()]
+    command += [f'--aptopt=Acquire::{scheme}::Proxy "{url}"' for scheme, url in apt_configuration.proxies().items()]
     command += [f"--include={','.join(packages)}"] if packages else []
     command += [codename, str(partial), str(listed)]
     try:
@@ -76,7 +76,7 @@ def _make(
 
 
 def _finish(root: Path, sources_text: str, sources: list[apt_configuration.Source]) -> None:
-    """Give it the init, the machine's apt sources with their keys, and take out what mmdebstrap left of this machine."""
+    """Add the init and the machine's apt sources with their keys; take out what mmdebstrap left of this machine."""
     init = root / "sbin/init"
     init.unlink(missing_ok=True)
     init.write_text(INIT)

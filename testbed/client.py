@@ -34,13 +34,17 @@ def write_known_hosts(box: Layout) -> None:
     lines = []
     for node in box.nodes:
         key = " ".join((node.folder / "etc/ssh/ssh_host_ed25519_key.pub").read_text().split()[:2])
-        own = [ports[f"container sshd {vmid}"] for vmid in containers.known_ids(node) if containers.own(node, vmid)["sshd_port"]]
+        own = [
+            ports[f"container sshd {vmid}"]
+            for vmid in containers.known_ids(node)
+            if containers.own(node, vmid)["sshd_port"]
+        ]
         lines += [f"[127.0.0.1]:{port} {key}" for port in (ports[node.sshd_port_key], *own)]
     (box.client / "known_hosts").write_text("\n".join(lines) + "\n")
 
 
 def ssh_options(box: Layout) -> list[str]:
-    """Options that make any OpenSSH client reach the box, and nothing of the user's own configuration get in between."""
+    """Options by which any OpenSSH client reaches the box, whatever the user's own configuration says."""
     return [
         "-F", "none",
         "-i", str(box.client / "id_ed25519"),
@@ -58,7 +62,7 @@ def ssh_command(box: Layout, user: str = "root") -> list[str]:
 
 
 def product_variables(box: Layout, description: dict[str, object]) -> dict[str, object]:
-    """The collection's own variables that hand this machine's way to apt and pip (and the box's CUDA repository) to containers."""
+    """The collection's own variables that hand this machine's way to pip, and the box's CUDA repository, to containers."""
     pip = description["pip"]
     assert isinstance(pip, dict)
     variables: dict[str, object] = {
@@ -92,7 +96,7 @@ def write_certificates(box: Layout, description: dict[str, object]) -> None:
 
 
 def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
-    """The box as an ansible inventory: containers by id through the node, the node itself, containers with their own sshd."""
+    """The box for ansible: containers by id through the node, the node itself, containers with an sshd of their own."""
     ports = state.load_ports(box)
     node = box.nodes[0]
     common = {

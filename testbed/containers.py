@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The containers of a node: made, started, reset, snapshot and removed as overlays, a second each at most.
 
-A container's folder in the node's LXC path holds ``upper`` (all its changes), ``testbed.json`` (see lxc_config) and the
-generated ``config``; its Proxmox configuration is the ID.conf of /etc/pve. A snapshot is a former ``upper`` that became a
-read-only layer, so taking one copies nothing.
+A container's folder in the node's LXC path holds ``upper`` (all its changes), ``testbed.json`` (see lxc_config) and
+the generated ``config``; its Proxmox configuration is the ID.conf of /etc/pve. A snapshot is a former ``upper`` that
+became a read-only layer, so taking one copies nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from testbed.layout import NodeLayout
 
 @dataclass(frozen=True)
 class Wish:
-    """How a container shall be made. ``memory`` in MiB and ``cores``: None takes three quarters of the machine, and all CPUs."""
+    """How a container shall be made. ``memory`` is in MiB: None is three quarters of the machine's; ``cores``: all."""
 
     running: bool = True
     network: str = "none"  # lxc.net.0.type: none shares the machine's network, empty has none at all
@@ -44,7 +44,9 @@ def own(node: NodeLayout, vmid: str) -> dict[str, object]:
     try:
         return lxc_config.read_own(node.lxc / vmid)
     except FileNotFoundError:
-        raise TestbedError(f"There is no container {vmid} in this testbed: `python3 -m testbed create {vmid}`.") from None
+        raise TestbedError(
+            f"There is no container {vmid} in this testbed: `python3 -m testbed create {vmid}`."
+        ) from None
 
 
 def running_ids(node: NodeLayout) -> set[str]:
@@ -52,7 +54,9 @@ def running_ids(node: NodeLayout) -> set[str]:
     start = f"@{node.lxc_inside}/"
     sockets = Path("/proc/net/unix").read_text().splitlines()
     names = (line.rsplit(" ", 1)[-1] for line in sockets)
-    return {name[len(start) : -len("/command")] for name in names if name.startswith(start) and name.endswith("/command")}
+    return {
+        name[len(start) : -len("/command")] for name in names if name.startswith(start) and name.endswith("/command")
+    }
 
 
 def create(node: NodeLayout, vmid: str, wish: Wish, base: Path, local_folders: list[str]) -> None:
@@ -138,7 +142,9 @@ def start(node: NodeLayout, vmids: Iterable[str]) -> None:
     if failed:
         log = node.lxc / failed[0] / "lxc.log"
         said = [line for line in log.read_text().splitlines() if " ERROR " in line][:1] if log.exists() else []
-        raise TestbedError(f"Containers {', '.join(failed)} did not start: {' '.join(said) or 'no message'} (see {log}).")
+        raise TestbedError(
+            f"Containers {', '.join(failed)} did not start: {' '.join(said) or 'no message'} (see {log})."
+        )
 
 
 def write_lxc_config(node: NodeLayout, vmid: str) -> None:
@@ -195,7 +201,7 @@ def discard(node: NodeLayout, folder: Path) -> None:
 
 
 def fresh(node: NodeLayout, vmid: str, wish: Wish, base: Path, local_folders: list[str]) -> None:
-    """Put a container back to its bare state (or to a snapshot's, by ``wish.layers``) and to its declared running state."""
+    """Put a container back to its bare state (or a snapshot's, by ``wish.layers``), running or not as wished."""
     stop(node, [vmid])
     discard(node, node.lxc / vmid / "upper")
     create(node, vmid, wish, base, local_folders)

@@ -17,7 +17,10 @@ from testbed.layout import Layout
 
 
 def down(box: Layout) -> int:
-    """Remove the box; returns how many processes were ended. Mounts go with the nodes' namespaces, ports with the processes."""
+    """Remove the box; returns how many processes were ended.
+
+    Mounts go with the nodes' namespaces, ports with the processes.
+    """
     if os.geteuid() != 0:
         raise TestbedError("The testbed belongs to root: run it with sudo.")
     with state.locked(box):

@@ -11,9 +11,13 @@ what is mounted in) is the testbed's own and lies in ``testbed.json`` beside its
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
 from pathlib import Path
 
 MIB = 1024 * 1024
+DEVICE_HOOK = "/run/testbed/code/testbed/pct_standin/device_hook.sh"
 QUOTA_PERIOD = 100000  # microseconds, the kernel's default
 
 
@@ -42,6 +46,20 @@ def limits(conf: dict[str, str]) -> list[tuple[str, str]]:
     return found
 
 
+def device_rules(conf: dict[str, str]) -> list[tuple[str, str]]:
+    """What lets a container use its devN entries, and makes their nodes."""
+    rules = []
+    for key in sorted(conf):
+        if re.fullmatch(r"dev\d+", key):
+            path, *rest = conf[key].removeprefix("path=").split(",")
+            info = os.stat(path)
+            kind = "b" if stat.S_ISBLK(info.st_mode) else "c"
+            rights = "r" if "deny-write=1" in rest else "rw"
+            rule = f"{kind} {os.major(info.st_rdev)}:{os.minor(info.st_rdev)} {rights}"
+            rules += [("lxc.cgroup.devices.allow", rule), ("lxc.cgroup2.devices.allow", rule)]
+    return [*rules, ("lxc.hook.autodev", DEVICE_HOOK)] if rules else []
+
+
 def lxc_config(vmid: str, conf: dict[str, str], raw: list[tuple[str, str]], own: dict[str, object]) -> str:
     """Text of the lxc configuration. ``own`` as in `read_own`; all its paths are the node's (inside) paths."""
     layers = own["layers"]
@@ -61,7 +79,9 @@ def lxc_config(vmid: str, conf: dict[str, str], raw: list[tuple[str, str]], own:
         ("lxc.cgroup.dir.monitor.pivot", f"{own['cgroup']}/pivot"),
         ("lxc.cgroup.dir.container", f"{own['cgroup']}/lxc/{vmid}"),
         *limits(conf),
+        *device_rules(conf),
     ]
     for place in mounts:
-        lines.append(("lxc.mount.entry", f"{place['from']} {place['to'].lstrip('/')} none bind,ro,create=dir 0 0"))
+        target = place["to"].lstrip("/").replace(" ", "\\040")  # fstab's way
+        lines.append(("lxc.mount.entry", f"{place['from']} {target} none bind,ro,create=dir 0 0"))
     return "\n".join(f"{key} = {value}" for key, value in [*lines, *raw]) + "\n"

@@ -44,8 +44,10 @@ def ca_bundle(environment: Mapping[str, str], pip: Mapping[str, str | list[str]]
 
 
 def private_certificates(bundle: Path, distribution: Path = DISTRIBUTION_CERTIFICATES) -> list[str]:
-    """Certificates (PEM) of the bundle that the distribution's own ca-certificates does not bring: a company's proxy, say."""
-    known = {_body(pem) for file in distribution.rglob("*.crt") for pem in _certificates(file.read_text(errors="replace"))}
+    """Certificates (PEM) of the bundle that Debian's own ca-certificates does not bring: a company's proxy, say."""
+    known = {
+        _body(pem) for file in distribution.rglob("*.crt") for pem in _certificates(file.read_text(errors="replace"))
+    }
     return [pem for pem in _certificates(bundle.read_text(errors="replace")) if _body(pem) not in known]
 
 

@@ -22,7 +22,11 @@ from testbed.layout import NodeLayout
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID = 0x00020000, 0x04000000, 0x20000000
 # What a login on a node starts with; the caller's own variables stay outside.
-ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
 
 
 def unshare() -> None:
@@ -30,7 +34,9 @@ def unshare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWPID) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise TestbedError(f"The kernel refuses a namespace to the testbed ({reason}): it needs root with CAP_SYS_ADMIN.")
+        raise TestbedError(
+            f"The kernel refuses a namespace to the testbed ({reason}): it needs root with CAP_SYS_ADMIN."
+        )
 
 
 def init_pid(node: NodeLayout) -> int | None:

@@ -27,7 +27,7 @@ PCT = """\
 import sys
 sys.path.insert(0, "/run/testbed/code")
 from testbed.pct_standin.main import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(main(sys.argv[1:], "{state}"))
 """
 
 
@@ -36,8 +36,8 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
     etc, sbin, homes = node.folder / "etc", node.folder / "sbin", node.folder / "home"
     for folder in (etc / "ssh", etc / "lxc", etc / "pam.d", etc / "pve", etc / "sudoers.d", sbin, homes, node.lxc):
         folder.mkdir(parents=True, exist_ok=True)
-    for folder in ("log/pve/tasks", "root", "work/etc", "work/sbin"):
-        (node.folder / folder).mkdir(parents=True, exist_ok=True)
+    for name in ("log/pve/tasks", "root", "work/etc", "work/sbin"):
+        (node.folder / name).mkdir(parents=True, exist_ok=True)
     temporary = node.folder / "tmp"
     temporary.mkdir(exist_ok=True)
     temporary.chmod(0o1777)
@@ -59,7 +59,7 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
             timeout=30,
             stdin=subprocess.DEVNULL,
         )
-    _write(sbin / "pct", PCT, 0o755)
+    _write(sbin / "pct", PCT.format(state=node.box.inside), 0o755)
     _home(node.folder / "root", 0, authorized_key)
     for name, (uid, _commands) in LOGINS.items():
         _home(homes / name, uid, authorized_key)
@@ -108,7 +108,7 @@ def _is_system(number: str) -> bool:
 
 
 def _sudoers() -> str:
-    """Debian's defaults (a pseudo-terminal for sudo among them), and the logins' commands. No include: the machine's stay out."""
+    """Debian's defaults (a terminal of sudo's own among them) and the logins' commands; no rule of the machine."""
     lines = [
         "Defaults env_reset, use_pty",
         'Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',

@@ -30,7 +30,7 @@ def configuration_files(environment: Mapping[str, str]) -> list[Path]:
 
 
 def read(environment: Mapping[str, str] | None = None, files: list[Path] | None = None) -> dict[str, str | list[str]]:
-    """The options that decide where pip finds packages: `LIST_OPTIONS` as lists, the others as strings, unset ones absent."""
+    """The options that decide where pip finds packages: `LIST_OPTIONS` as lists, others as strings, or absent."""
     env = os.environ if environment is None else environment
     found: dict[str, str] = {}
     for file in configuration_files(env) if files is None else files:

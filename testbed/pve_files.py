@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 
 WWW_DATA = 33  # gid of www-data in every Debian
@@ -29,6 +30,28 @@ def parse_conf(text: str) -> dict[str, str]:
     return conf
 
 
+@dataclass
+class Pending:
+    """Changes that wait for the next start: the section ``[pve:pending]`` of a config file."""
+
+    changed: dict[str, str] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+
+
+def parse_pending(text: str) -> Pending:
+    pending = Pending()
+    _, found, section = text.partition("[pve:pending]\n")
+    if found:
+        pending.changed = parse_conf(section)
+        pending.deleted = set(pending.changed.pop("delete", "").split(",")) - {""}
+    return pending
+
+
+def with_pending(conf: dict[str, str], pending: Pending) -> dict[str, str]:
+    """The configuration as it will be at the next start."""
+    return {**{key: value for key, value in conf.items() if key not in pending.deleted}, **pending.changed}
+
+
 def raw_lxc_lines(text: str) -> list[tuple[str, str]]:
     """``lxc.*`` lines (they may repeat, so they are no dict), as (key, value)."""
     found = []
@@ -39,10 +62,14 @@ def raw_lxc_lines(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def format_conf(conf: dict[str, str], raw: list[tuple[str, str]] | None = None) -> str:
-    """Text of an ID.conf: sorted keys, then the raw lines, as Proxmox writes it."""
+def format_conf(conf: dict[str, str], raw: list[tuple[str, str]] | None = None, pending: Pending | None = None) -> str:
+    """Text of an ID.conf: sorted keys, the raw lines, the pending section, as Proxmox writes it."""
     lines = [f"{key}: {conf[key]}" for key in sorted(conf) if not key.startswith("lxc.")]
     lines += [f"{key}: {value}" for key, value in raw or []]
+    if pending and (pending.changed or pending.deleted):
+        lines += ["", "[pve:pending]"]
+        lines += [f"delete: {','.join(sorted(pending.deleted))}"] if pending.deleted else []
+        lines += [f"{key}: {pending.changed[key]}" for key in sorted(pending.changed)]
     return "\n".join(lines) + "\n"
 
 

@@ -38,7 +38,9 @@ def refuse_wrong_machine() -> None:
     system = os_release()
     if system.get("ID") != "debian":
         name = system.get("PRETTY_NAME", "an unknown system")
-        raise TestbedError(f"The testbed runs on Debian only (this is {name}): its containers are made like the machine.")
+        raise TestbedError(
+            f"The testbed runs on Debian only (this is {name}): its containers are made like the machine."
+        )
     if reason := proxmox_sign():
         raise TestbedError(
             f"This machine is a real Proxmox node ({reason}): the testbed refuses to run here, use a Debian machine."

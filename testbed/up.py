@@ -8,7 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from testbed import base_root, client, containers, namespaces, node_files, node_init, pve_files, refusals, services, state
+from testbed import (
+    base_root,
+    client,
+    containers,
+    namespaces,
+    node_files,
+    node_init,
+    pve_files,
+    refusals,
+    services,
+    state,
+)
 from testbed.containers import Wish
 from testbed.layout import Layout, NodeLayout
 from testbed.machine import describe
@@ -22,7 +33,8 @@ def up(box: Layout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None
     refusals.refuse_missing_packages()
     with state.locked(box):
         box.state.mkdir(parents=True, exist_ok=True)
-        (box.state / "standin.json").exists() or write_standin_settings(box)
+        if not (box.state / "standin.json").exists():
+            write_standin_settings(box)
         key = client.ensure_key(box)
         base_root.ensure(box.cache, "bare", log)
         for node in box.nodes:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The box's web server: the CUDA repository's folder on a loopback port. Run as ``python3 -m testbed.web FOLDER PORT``."""
+"""The box's web server: the CUDA repository's folder on a loopback port, ``python3 -m testbed.web FOLDER PORT``."""
 
 from __future__ import annotations
 
