@@ -75,6 +75,9 @@ MEMORY_LOW = entry(
 
 def judge(look: Look) -> Iterable[Finding]:
     facts = look.section("base")
+    if facts.get("python_missing"):
+        yield PYTHON_MISSING.finding(expected="python3", observed="none", evidence="command -v python3")
+        return
     findings = [*_system(facts), *_packages(look, facts), *_resources(look, facts)]
     system = (facts.get("os") or {}).get("pretty_name") or "an unknown system"
     yield from findings or [FITS.finding(system=system, machine=facts.get("machine"))]

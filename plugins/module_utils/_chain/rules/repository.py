@@ -236,7 +236,7 @@ def _key_of(look: Look, facts: dict[str, Any], item: dict[str, Any]) -> Iterable
         return
     name, held = keyring.get("path") or "the sources file", keyring.get("fingerprints") or []
     if not held:
-        problem = "holds no key" if keyring.get("exists") else "does not exist"
+        problem = keyring.get("problem") or "holds no key" if keyring.get("exists") else "does not exist"
         yield KEYRING_MISSING.finding(file=item["file"], keyring=name, problem=problem, evidence=name, expected=wanted)
     elif not set(held) & set(wanted):
         retired = [distributions.RETIRED_KEYS[key] for key in held if key in distributions.RETIRED_KEYS]

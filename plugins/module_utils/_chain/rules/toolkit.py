@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Optional
 
+from .. import nvcc as nvcc_choice
 from ..catalogue import entry, provision
 from ..finding import Finding
 from ..links import ABSENT, BROKEN, DRIFTED, NOT_APPLICABLE, OK, UNKNOWN
 from ..look import Look
-from ..versions import major, minor, numbers
+from ..nvcc import home_of
+from ..versions import major, minor
 
 ROLE = "cuda_toolkit"
 REPAIR = provision(ROLE)
@@ -150,18 +152,8 @@ def judge(look: Look) -> Iterable[Finding]:
 
 
 def chosen(look: Look) -> Optional[dict[str, Any]]:
-    """The compiler that the roles use: torch's exact CUDA before another minor, a package's before one by hand."""
-    cuda = minor(look.torch_cuda)
-
-    def rank(nvcc: dict[str, Any]) -> tuple[bool, bool, tuple[int, ...]]:
-        return (minor(nvcc["version"]) == cuda, bool(nvcc.get("package")), numbers(nvcc["version"]))
-
-    return max(look.usable_nvccs, key=rank, default=None)
-
-
-def home_of(nvcc: dict[str, Any]) -> str:
-    """The toolkit's folder: "/usr/local/cuda-13.0" for ".../bin/nvcc"."""
-    return str(nvcc.get("home") or str(nvcc.get("realpath") or nvcc.get("path")).rpartition("/bin/")[0])
+    """The compiler that the roles use for this torch; None when none fits."""
+    return nvcc_choice.chosen(look.section("toolkit").get("nvccs") or [], look.torch_cuda)
 
 
 def _missing(look: Look, facts: dict[str, Any], cuda: str) -> Finding:

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""The Python packages of an environment, by the names of their metadata folders: no file is opened for a version."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Optional
+
+from .host import Host
+
+_FOLDER = re.compile(r"^(.+?)-(\d[^-]*)(?:-py3[^-]*)?\.(?:dist-info|egg-info)$")
+
+
+def normalise(name: str) -> str:
+    """PEP 503: Causal_Conv1d -> causal-conv1d."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def folders(host: Host, path: str, python: str) -> list[str]:
+    """The folders that this Python imports from, the environment's own first."""
+    found = host.find(f"{path.rstrip('/')}/lib/python3*/site-packages")
+    if path.rstrip("/") in ("", "/usr", "/usr/local"):
+        found = system_folders(host)
+    elif "include-system-site-packages = true" in (host.read(f"{path}/pyvenv.cfg") or "").lower():
+        found += [folder for folder in system_folders(host) if folder not in found]
+    return found
+
+
+def system_folders(host: Host) -> list[str]:
+    return [*host.find("/usr/local/lib/python3*/dist-packages"), *host.find("/usr/lib/python3/dist-packages")]
+
+
+def installed(host: Host, where: list[str]) -> dict[str, str]:
+    """{normalised name: version}; a package in several folders counts from the first."""
+    found: dict[str, str] = {}
+    for folder in where:
+        for name in host.names(folder):
+            match = _FOLDER.match(name)
+            if match and not name.startswith("~"):
+                found.setdefault(normalise(match.group(1)), match.group(2))
+    return found
+
+
+def python_facts(host: Host, path: str, where: list[str]) -> dict[str, Optional[str]]:
+    """python_version ("3.11.2"; "3.11" when only that is known) and python_tag ("cp311")."""
+    config = re.search(
+        r"^version(?:_info)?\s*=\s*(3\.\d+(?:\.\d+)?)", host.read(f"{path}/pyvenv.cfg") or "", re.MULTILINE
+    )
+    conda = [re.match(r"python-(3\.\d+\.\d+)-", name) for name in host.names(f"{path}/conda-meta")]
+    folder = re.search(r"/python(3\.\d+)/", where[0] + "/") if where else None
+    candidates: list[Any] = [config, *[match for match in conda if match], folder]
+    version = next((match.group(1) for match in candidates if match), None)
+    short = re.match(r"3\.(\d+)", version or "")
+    return {"python_version": version, "python_tag": f"cp3{short.group(1)}" if short else None}
+
+
+def python_headers(host: Host, path: str, version: Optional[str]) -> Optional[dict[str, Any]]:
+    """{path, exists} of Python.h for the Python that the environment was made with; None when that is unknown."""
+    if not version:
+        return None
+    short = ".".join(version.split(".")[:2])
+    home = re.search(r"^home\s*=\s*(.+?)\s*$", host.read(f"{path}/pyvenv.cfg") or "", re.MULTILINE)
+    prefix = os.path.dirname(home.group(1)) if home else path
+    if prefix == "/":  # home = /bin on a merged /usr
+        prefix = "/usr"
+    header = f"{prefix.rstrip('/')}/include/python{short}/Python.h"
+    return {"path": header, "exists": host.is_file(header)}

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Link 3, facts: device nodes, live majors, the node's kernel module, driver libraries, and who may open what."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import stat
+from typing import Any, Optional
+
+from .host import Host, kind_of
+
+#: Without these torch sees no GPU. The others are optional (display, tracing, partitioning).
+REQUIRED = ("nvidiactl", "nvidia-uvm")
+OPTIONAL = ("nvidia-uvm-tools", "nvidia-modeset")
+#: Where the user-space libraries of the driver lie: Debian, Ubuntu, the runfile installer.
+LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib/*-linux-gnu/nvidia/current", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+_MODULE = re.compile(r"Kernel Module.*?\s(\d{3}\.\d+(?:\.\d+)?)\s")
+_LIBRARY = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
+_UNMAPPED = 65534
+
+
+def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
+    user = str(wishes.get("user") or "root")
+    account = identity(user)
+    majors = live_majors(host.read(f"{host.proc}/devices") or "")
+    version_file = f"{host.proc}/driver/nvidia/version"
+    module = _MODULE.search(host.read(version_file) or "")
+    nodes = device_nodes(host, majors, account)
+    facts: dict[str, Any] = {
+        "nodes": nodes,
+        "configured": bool(wishes.get("devices")) or "/nvidia" in mounted_devices(host),
+        "module_version": module.group(1) if module else None,
+        "version_file": version_file,
+        "libraries": libraries(host),
+        "user": user,
+        "gpus": [],
+    }
+    if facts["module_version"] and any(node["kind"] == "char" for node in nodes):
+        facts["gpus"] = gpus(host)
+    return facts
+
+
+def live_majors(text: str) -> dict[str, list[int]]:
+    """{"nvidia": [195], "nvidia-uvm": [511]} of /proc/devices, character devices alone."""
+    found: dict[str, list[int]] = {}
+    for line in text.partition("Block devices:")[0].splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0].isdigit() and words[1].startswith("nvidia"):
+            found.setdefault(words[1], []).append(int(words[0]))
+    return found
+
+
+def device_nodes(
+    host: Host, majors: dict[str, list[int]], account: Optional[tuple[int, set[int]]]
+) -> list[dict[str, Any]]:
+    """[] when there is no NVIDIA node at all; else the ones there are, and the required ones that are missing."""
+    present = [name for name in host.names(host.dev) if name.startswith("nvidia")]
+    if not present:
+        return []
+    gpus = [name for name in present if re.fullmatch(r"nvidia\d+", name)] or ["nvidia0"]
+    names = [*gpus, *REQUIRED, *[name for name in OPTIONAL if name in present]]
+    return [device(host, name, majors, account, name in gpus or name in REQUIRED) for name in names]
+
+
+def device(
+    host: Host, name: str, majors: dict[str, list[int]], account: Optional[tuple[int, set[int]]], required: bool
+) -> dict[str, Any]:
+    path = f"{host.dev}/{name}"
+    facts: dict[str, Any] = {"path": path, "kind": kind_of(host.path(path)), "required": required}
+    if facts["kind"] == "missing":
+        return facts
+    status = os.stat(host.path(path))
+    facts["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"
+    facts["owner"] = f"{_name(pwd.getpwuid, status.st_uid)}:{_name(grp.getgrgid, status.st_gid)}"
+    if facts["kind"] == "char":
+        family = "nvidia-uvm" if name.startswith("nvidia-uvm") else "nvidia"
+        names = (family,) if family == "nvidia-uvm" else ("nvidia", "nvidia-frontend", "nvidiactl")
+        facts["major"] = os.major(status.st_rdev)
+        facts["live_majors"] = sorted({number for each in names for number in majors.get(each, [])})
+        facts["permitted"] = permitted(status, account)
+    return facts
+
+
+def identity(user: str) -> Optional[tuple[int, set[int]]]:
+    """(uid, gids) of an account; None when the container has none of that name."""
+    try:
+        account = pwd.getpwnam(user)
+        return account.pw_uid, set(os.getgrouplist(user, account.pw_gid))
+    except (KeyError, OSError):
+        return None
+
+
+def permitted(status: os.stat_result, account: Optional[tuple[int, set[int]]]) -> Optional[bool]:
+    """Whether an account may read and write a node, by its mode alone; None for an account that is not there.
+
+    Root may, unless the node belongs to somebody outside of the container's user namespace.
+    """
+    if account is None:
+        return None
+    uid, groups = account
+    foreign = status.st_uid == _UNMAPPED and status.st_gid == _UNMAPPED
+    if uid == 0 and not foreign:
+        return True
+    if uid == status.st_uid and not foreign:
+        bits = status.st_mode >> 6
+    elif status.st_gid in groups and not foreign:
+        bits = status.st_mode >> 3
+    else:
+        bits = status.st_mode
+    return bits & 6 == 6
+
+
+def mounted_devices(host: Host) -> str:
+    """The NVIDIA devices that the container's config mounts, whether they are there or not, as mount points."""
+    lines = (host.read(f"{host.proc}/self/mountinfo") or "").splitlines()
+    points = [line.split()[4] for line in lines if len(line.split()) > 4]
+    return " ".join(point for point in points if point.startswith(f"{host.dev}/nvidia"))
+
+
+def libraries(host: Host) -> list[dict[str, str]]:
+    """[{path, version}] of the driver's user-space libraries, by the version in their file names."""
+    found = []
+    for folder in LIBRARIES:
+        for name in ("libcuda.so.*", "libnvidia-ml.so.*"):
+            for path in host.find(f"{folder}/{name}"):
+                match = _LIBRARY.search(path)
+                if match:
+                    found.append({"path": path, "version": match.group(1)})
+    return found
+
+
+def gpus(host: Host) -> list[dict[str, Any]]:
+    """[{name, capability, uuid}] as nvidia-smi tells them; without it the node's names, and no capability."""
+    program = host.which("nvidia-smi")
+    if program:
+        done = host.run(program, "--query-gpu=name,compute_cap,uuid", "--format=csv,noheader", timeout=10)
+        rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
+        if done.status == 0 and rows:
+            return [{"name": row[0], "capability": row[1], "uuid": row[2]} for row in rows if len(row) == 3]
+    models = [host.read(path) or "" for path in host.find(f"{host.proc}/driver/nvidia/gpus/*/information")]
+    names = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in models]
+    return [{"name": name.group(1).strip(), "capability": None, "uuid": None} for name in names if name]
+
+
+def _name(lookup: Any, number: int) -> str:
+    try:
+        return str(lookup(number)[0])
+    except KeyError:
+        return str(number)

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Link 6, facts: every nvcc on the machine, the toolkit's packages, drivers, pins, and what apt's lists offer."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Optional
+
+from . import pins, repository
+from .host import Host
+
+#: Where compilers are installed: NVIDIA's packages and runfile, the distribution, conda, pip.
+PLACES = (
+    "/usr/local/cuda*/bin/nvcc",
+    "/usr/local/bin/nvcc",
+    "/usr/bin/nvcc",
+    "/opt/cuda*/bin/nvcc",
+    "{environment}/bin/nvcc",
+    "{environment}/lib/python3*/site-packages/nvidia/*/bin/nvcc",
+)
+#: Parts of a toolkit: any of the files below its folder will do.
+PARTS = {
+    "cudart": ("include/cuda_runtime.h", "targets/*/include/cuda_runtime.h"),
+    "crt": ("include/crt/host_config.h", "targets/*/include/crt/host_config.h"),
+    "cccl": (
+        "include/cub/cub.cuh",
+        "include/cccl/cub/cub.cuh",
+        "targets/*/include/cub/cub.cuh",
+        "targets/*/include/cccl/cub/cub.cuh",
+    ),  # fmt: skip
+    "cicc": ("nvvm/bin/cicc", "lib/nvidia-cuda-toolkit/bin/cicc"),
+}
+TOOLKIT_NAME = re.compile(
+    r"^(cuda-(nvcc|crt|nvvm|cudart|cudart-dev|cccl|driver-dev|culibos-dev|toolkit|minimal-build|compiler|libraries|"
+    r"libraries-dev)(-\d+-\d+)?|lib(nvvm|nvptxcompiler|cublas|cublas-dev|cusparse|cusparse-dev|cusolver|cusolver-dev|"
+    r"curand|curand-dev|cufft|cufft-dev)-\d+-\d+|nvidia-cuda-toolkit)$"
+)
+#: What brings a kernel module or pulls one in. The libraries (libcuda1, libnvidia-*) may be here at the node's version.
+DRIVER_NAME = re.compile(
+    r"^(cuda-drivers(-.+)?|nvidia-driver(-(?!libs|bin|cuda|pinning)[a-z0-9-]+)?|nvidia-open(-.+)?|nvidia-dkms(-.+)?|"
+    r"nvidia-kernel-.+|nvidia-headless-.+|linux-(modules|objects)-nvidia-.+)$"
+)
+_RELEASE = re.compile(r"release (\d+\.\d+), V(\d+\.\d+\.\d+)")
+_SERIES = re.compile(rb"^Package: cuda-nvcc-(\d+-\d+)$", re.MULTILINE)
+_HOME = re.compile(r"^\s*(?:export\s+)?(CUDA_HOME|CUDA_PATH)=[\"']?([^\"'\s#;]*)", re.MULTILINE)
+
+
+def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
+    environment = str(wishes.get("environment_path") or "/opt/training").rstrip("/")
+    packages = {
+        name: {"version": package.version, "held": package.held}
+        for name, package in sorted(host.packages.items())
+        if package.installed and TOOLKIT_NAME.match(name)
+    }
+    nvccs = compilers(host, environment, list(packages))
+    homes = cuda_homes(host)
+    default = default_nvcc(host, nvccs, homes)
+    files = pins.files(host)
+    return {
+        "packages": packages,
+        "drivers": sorted(n for n, package in host.packages.items() if package.installed and DRIVER_NAME.match(n)),
+        "nvccs": nvccs,
+        "default_nvcc": default,
+        "cuda_home": default["home"] if default else None,
+        "cuda_homes": homes,
+        "pins": files,
+        "drivers_blocked": pins.blocked(files, ("cuda-drivers", "nvidia-driver", "nvidia-open")),
+        "series": series(host, str(wishes.get("mirror") or "")),
+    }
+
+
+def compilers(host: Host, environment: str, packages: list[str]) -> list[dict[str, Any]]:
+    """[{path, realpath, home, version, package, missing, problem}], each compiler once, by its shortest honest path."""
+    found: dict[str, dict[str, Any]] = {}
+    for pattern in PLACES:
+        for path in host.find(pattern.format(environment=environment)):
+            real = host.realpath(path)
+            if real not in found and host.executable(path):
+                found[real] = compiler(host, real if real.startswith("/usr/local/cuda") else path, real, packages)
+    return list(found.values())
+
+
+def compiler(host: Host, path: str, real: str, packages: list[str]) -> dict[str, Any]:
+    done = host.run(path, "--version", timeout=10)
+    release = _RELEASE.search(done.stdout)
+    home = path.rpartition("/bin/")[0]
+    owners = [name for name in packages if name.startswith("cuda-nvcc") or name == "nvidia-cuda-toolkit"]
+    facts: dict[str, Any] = {
+        "path": path,
+        "realpath": real,
+        "home": home,
+        "version": release.group(2) if release else None,
+        "package": host.owner(path, owners) or host.owner(real, owners),
+        "missing": [part for part, files in PARTS.items() if not any(host.find(f"{home}/{name}") for name in files)],
+    }
+    if not release:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        facts["problem"] = done.problem or (said[-1][:200] if said else "it prints no version")
+    return facts
+
+
+def cuda_homes(host: Host) -> list[dict[str, Any]]:
+    """[{file, name, value, usable}] of the start-up files that set CUDA_HOME for whoever logs in."""
+    found = []
+    files = ["/etc/environment", "/etc/profile", "/etc/bash.bashrc", *host.find("/etc/profile.d/*.sh")]
+    files += ["/root/.profile", "/root/.bash_profile", "/root/.bashrc"]
+    for file in files:
+        for name, value in _HOME.findall(host.read(file, 1 << 20) or ""):
+            # What a shell must expand is not judged, except for the slip that leaves a colon in front.
+            if "$" not in value or value.startswith(("$CUDA_HOME:", "${CUDA_HOME}:")):
+                usable = host.executable(f"{value.rstrip('/')}/bin/nvcc")
+                found.append({"file": file, "name": name, "value": value, "usable": usable})
+    return found
+
+
+def default_nvcc(host: Host, nvccs: list[dict[str, Any]], homes: list[dict[str, Any]]) -> Optional[dict[str, Any]]:
+    """The compiler that a build by hand takes, as torch looks for it: CUDA_HOME, PATH, /usr/local/cuda."""
+    places = [
+        (f"{item['value'].rstrip('/')}/bin/nvcc", f"CUDA_HOME in {item['file']}") for item in homes if item["usable"]
+    ]
+    on_path = host.which("nvcc")
+    places += [(on_path, "first on PATH")] if on_path else []
+    places += [("/usr/local/cuda/bin/nvcc", "where /usr/local/cuda points")]
+    for path, reason in places:
+        real = host.realpath(path)
+        for nvcc in nvccs:
+            if nvcc["realpath"] == real:
+                home = path.rpartition("/bin/")[0]
+                return {"path": path, "realpath": real, "home": home, "version": nvcc["version"], "reason": reason}
+    return None
+
+
+def series(host: Host, mirror: str) -> list[str]:
+    """["12-8", "13-0"]: the compilers that the indexes of apt offer, from the CUDA repositories' files alone."""
+    stem = repository.list_name(mirror) if mirror else "/"
+    found: set[str] = set()
+    for name in host.names(repository.LISTS):
+        if "Packages" in name and ("_compute_cuda_repos_" in name or name.startswith(stem) or "cuda-repo-" in name):
+            found.update(item.decode() for item in _SERIES.findall(index(host, f"{repository.LISTS}/{name}")))
+    return sorted(found, key=lambda text: tuple(int(part) for part in text.split("-")))
+
+
+def index(host: Host, path: str) -> bytes:
+    """The text of an index, however apt compressed it."""
+    if path.endswith("Packages"):
+        return host.read_bytes(path, 1 << 28) or b""
+    done = host.run("/usr/lib/apt/apt-helper", "cat-file", host.path(path), timeout=10)
+    return done.stdout.encode()

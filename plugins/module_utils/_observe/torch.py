@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Link 4, facts: the training environment and its torch, read from files alone. Nothing is imported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from typing import Any, Optional
+
+from . import distributions
+from .host import Host
+
+#: Where people keep environments; looked through only when torch is not where it should be.
+ELSEWHERE = ("/opt/*", "/opt/*/envs/*", "/root/*", "/root/.venv", "/root/*/envs/*", "/home/*/*", "/home/*/*/envs/*",
+             "/srv/*", "/usr/local", "/usr")  # fmt: skip
+_ASSIGNMENT = re.compile(r"^(__version__|cuda|hip|debug)\s*(?::[^=]+)?=\s*(.+?)\s*$", re.MULTILINE)
+_ABI = re.compile(r"_GLIBCXX_USE_CXX11_ABI=([01])")
+_SPEC = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?\s*\(?\s*((?:==|~=)[^;)\s]+)\)?\s*(?:;\s*(.*))?$")
+
+
+def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
+    path = str(wishes.get("environment_path") or "/opt/training").rstrip("/") or "/"
+    facts: dict[str, Any] = {"path": path, "python": None, "version": None}
+    python, broken = interpreter(host, path)
+    if broken:
+        facts["broken_python"] = broken
+    if python is None:
+        facts["elsewhere"] = elsewhere(host, path)
+        return facts
+    folders = distributions.folders(host, path, python)
+    facts.update(python=python, **distributions.python_facts(host, path, folders), site_packages=(folders or [None])[0])
+    facts["distributions"] = distributions.installed(host, folders)
+    facts.update(torch_facts(host, path, folders, facts["distributions"]))
+    if not facts["version"] and not facts.get("problem"):
+        facts["elsewhere"] = elsewhere(host, path)
+    return facts
+
+
+def interpreter(host: Host, path: str) -> tuple[Optional[str], Optional[dict[str, str]]]:
+    """(the environment's python, None), or (None, what is wrong with it), or (None, None) where there is none."""
+    for name in ("python", "python3"):
+        python = f"{path.rstrip('/')}/bin/{name}"
+        if host.executable(python):
+            wrong = moved(host, path, python)
+            return (None, wrong) if wrong else (python, None)
+        if os.path.islink(host.path(python)):
+            return None, {"path": python, "problem": f"points to {os.readlink(host.path(python))}, which is not there"}
+    return None, None
+
+
+def moved(host: Host, path: str, python: str) -> Optional[dict[str, str]]:
+    """A virtual environment made for one Python whose link leads to another one since a system upgrade."""
+    now = re.search(r"python(3\.\d+)$", host.realpath(python))
+    made = [os.path.basename(folder) for folder in host.find(f"{path}/lib/python3.*")]
+    if not now or not made or not host.is_file(f"{path}/pyvenv.cfg") or f"python{now.group(1)}" in made:
+        return None
+    return {"path": python, "problem": f"is Python {now.group(1)} now, and the environment was made for {made[-1]}"}
+
+
+def torch_facts(host: Host, path: str, folders: list[str], installed: dict[str, str]) -> dict[str, Any]:
+    """version, cuda (None for a CPU build), hip, cxx11_abi, requirements; problem when it is half installed."""
+    for folder in folders:
+        text = host.read(f"{folder}/torch/version.py")
+        remains = [name for name in host.names(folder) if name.startswith("~")]
+        records = [name for name in host.names(folder) if re.match(r"torch-[^-]+\.dist-info$", name)]
+        if text is None and not records:
+            continue
+        if text is None:
+            return {"version": None, "problem": f"its metadata ({records[0]}) is there and torch/version.py is not"}
+        values = {name: literal(value) for name, value in _ASSIGNMENT.findall(text)}
+        facts: dict[str, Any] = {
+            "version": values.get("__version__"),
+            "cuda": values.get("cuda"),
+            "hip": values.get("hip"),
+            "cxx11_abi": cxx11_abi(host, folder),
+            "requirements": [] if host.exists(f"{path}/conda-meta") else requirements(host, folder, records),
+        }
+        problem = half_installed(records, [name for name in remains if "orch" in name], values.get("__version__"))
+        return {**facts, "problem": problem} if problem else facts
+    return {"version": None}
+
+
+def half_installed(records: list[str], remains: list[str], version: Optional[str]) -> Optional[str]:
+    """A half sentence when pip did not finish: two records, remains of a move, or a record of another version."""
+    if len(records) > 1:
+        return f"it has the metadata of {len(records)} versions ({', '.join(records)})"
+    if remains:
+        return f"pip left the remains of another version ({', '.join(remains)})"
+    recorded = records[0][len("torch-") : -len(".dist-info")] if records else version
+    if version and recorded and recorded.partition("+")[0] != version.partition("+")[0]:
+        return f"its files are version {version} and its metadata says {recorded}"
+    return None
+
+
+def literal(text: str) -> Optional[str]:
+    """'13.0' -> 13.0; None, and whatever is no quoted text, -> None."""
+    found = re.match(r"""(['"])(.*)\1""", text.strip())
+    return found.group(2) if found else None
+
+
+def cxx11_abi(host: Host, folder: str) -> Optional[bool]:
+    """Which C++ ABI torch was built with, by the flags that it hands to CMake; None when it does not say."""
+    found = _ABI.search(host.read(f"{folder}/torch/share/cmake/Torch/TorchConfig.cmake") or "")
+    return found.group(1) == "1" if found else None
+
+
+def requirements(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
+    """[{name, spec}] that torch is pinned to on this machine, from its METADATA."""
+    text = host.read(f"{folder}/{records[0]}/METADATA") if records else None
+    found = []
+    for line in (text or "").splitlines():
+        if not line:
+            break  # the description follows
+        if line.startswith("Requires-Dist: "):
+            match = _SPEC.match(line[len("Requires-Dist: ") :])
+            if match and applies(match.group(3) or ""):
+                found.append({"name": distributions.normalise(match.group(1)), "spec": match.group(2)})
+    return found
+
+
+def applies(marker: str) -> bool:
+    """Whether a marker is true on this machine; False for the ones that this does not understand (extras, versions)."""
+    for clause in marker.replace("(", " ").replace(")", " ").split(" and "):
+        words = clause.strip().split(" ", 2)
+        if words == [""]:
+            continue
+        values = {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": platform.machine()}
+        if len(words) != 3 or words[0] not in values or words[1] != "==" or values[words[0]] != words[2].strip("\"' "):
+            return False
+    return True
+
+
+def elsewhere(host: Host, path: str) -> list[str]:
+    """Other environments with torch, at most five."""
+    found = []
+    for pattern in ELSEWHERE:
+        for kind in ("site-packages", "dist-packages"):
+            for file in host.find(f"{pattern}/lib/python3*/{kind}/torch/version.py"):
+                place = file.partition("/lib/python3")[0] or "/"
+                if place != path and place not in found:
+                    found.append(place)
+    return found[:5]
