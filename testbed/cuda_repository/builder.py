@@ -25,7 +25,7 @@ from .report import contents_text
 Log = Callable[[str], None]
 _MANIFEST = "manifest.json"
 # A change in one of these changes the packages that are made from wheels.
-_WHEEL_SOURCES = ("deb.py", "repack.py", "stub_library.py", "catalogue.py")
+_WHEEL_SOURCES = ("deb.py", "repack.py", "stub_library.py")
 
 
 def build(folder: Path, cache: Path, log: Log) -> Path:
@@ -80,6 +80,7 @@ def replace(path: Path, content: bytes) -> None:
 
 def _fill(draft: Path, cache: Path, key: signing.Key, content_key: str, log: Log) -> None:
     made = {package.file_name: _from_wheel(package, cache, log) for package in _packed_packages()}
+    _prune(cache / "packages", {path.parent.name for path in made.values()})
     digests: dict[Path, index.Digest] = {path: index.digest_file(path) for path in made.values()}
     repositories: dict[str, dict[str, object]] = {}
     with signing.Signer(key) as signer:
@@ -129,14 +130,22 @@ def _packed_packages() -> list[Package]:
 def _from_wheel(package: Package, cache: Path, log: Log) -> Path:
     """The package as a file in the cache, made from its wheel unless it lies there."""
     wheel = wheels.table()[repack.RECIPES[package.stem].wheel, package.series]
-    made = cache / "packages" / _source_key(wheel.sha256) / package.file_name
+    fields = _fields(package)
+    made = cache / "packages" / _source_key(wheel.sha256, json.dumps(fields)) / package.file_name
     if not made.exists():
         archive = wheels.fetch(wheel, cache, log)
         made.parent.mkdir(parents=True, exist_ok=True)
         log(f"packing {package.file_name}")
         entries = repack.entries(package.stem, package.name, package.series, package.upstream, archive)
-        deb.write(made, _fields(package), entries)
+        deb.write(made, fields, entries, triggers=repack.RECIPES[package.stem].triggers)
     return made
+
+
+def _prune(folder: Path, used: set[str]) -> None:
+    """Drop what older sources made; folders that were built from it keep their hard links."""
+    for path in folder.iterdir():
+        if path.name not in used:
+            shutil.rmtree(path)
 
 
 def _write_small(path: Path, package: Package, repository: Repository) -> None:
@@ -150,12 +159,10 @@ def _write_small(path: Path, package: Package, repository: Repository) -> None:
 
 def _fields(package: Package) -> dict[str, str]:
     return {
+        **config_packages.COMMON_FIELDS,
         "Package": package.name,
         "Version": package.version,
         "Architecture": package.architecture,
-        "Priority": "optional",
-        "Section": "multiverse/devel",
-        "Maintainer": signing.OWNER,
         "Depends": ", ".join(package.depends),
         "Description": catalogue.description(package),
     }

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from .catalogue import Package, config_names
 from .deb import Entry
 from .layout import KEYRING_VERSION, Repository, major, toolkit_root
+from .signing import OWNER
 
+# NVIDIA puts every package into this section, on Debian as well.
+COMMON_FIELDS = {"Priority": "optional", "Section": "multiverse/devel", "Maintainer": OWNER}
 KEYRING_PATH = "usr/share/keyrings/cuda-archive-keyring.gpg"
 
 _PIN = """\
@@ -64,6 +67,7 @@ class Contents:
 
 def keyring_fields() -> dict[str, str]:
     return {
+        **COMMON_FIELDS,
         "Package": "cuda-keyring",
         "Version": KEYRING_VERSION,
         "Architecture": "all",

@@ -70,10 +70,12 @@ def write(
     entries: Iterable[Entry] = (),
     scripts: Mapping[str, str] | None = None,
     conffiles: Sequence[str] = (),
+    triggers: str = "",
 ) -> None:
     """Write the package ``path``; ``entries`` is consumed one file at a time, and Installed-Size is filled in.
 
-    ``scripts`` maps a maintainer script's name (postinst, prerm, ...) to its text; ``conffiles`` are absolute paths.
+    ``scripts`` maps a maintainer script's name (postinst, prerm, ...) to its text; ``conffiles`` are absolute paths; ``triggers`` is
+    the text of the control file of that name (deb-triggers(5)).
     The file appears at ``path`` whole or not at all.
     """
     with tempfile.TemporaryFile(dir=path.parent) as data:
@@ -83,6 +85,8 @@ def write(
             members["md5sums"] = "".join(f"{digest}  {name}\n" for name, digest in sums)
         if conffiles:
             members["conffiles"] = "".join(f"{name}\n" for name in conffiles)
+        if triggers:
+            members["triggers"] = triggers
         control = _control_archive(members, scripts or {})
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         with draft.open("wb") as out:

@@ -37,11 +37,13 @@ class Recipe:
 
     ``rules``: (pattern, replacement) on the path below ``nvidia/cuNN``; the first match wins, no match leaves a file out.
     ``links``: (path, target) below the toolkit's root. "{version}" stands for the package's upstream version.
+    ``triggers``: the control file of that name; a package with a shared library has the linker's cache renewed.
     """
 
     wheel: str
     rules: tuple[tuple[str, str], ...]
     links: tuple[tuple[str, str], ...] = ()
+    triggers: str = ""
 
 
 _SONAME = "libcudart.so.13"
@@ -62,6 +64,7 @@ RECIPES: dict[str, Recipe] = {
         "nvidia-cuda-runtime",
         ((rf"lib/{re.escape(_SONAME)}", f"{_LIB}/libcudart.so.{{version}}"),),
         ((f"{_LIB}/{_SONAME}", "libcudart.so.{version}"),),
+        "activate-noawait ldconfig\n",
     ),
     "cuda-cudart-dev": Recipe(
         "nvidia-cuda-runtime",

@@ -27,6 +27,8 @@ the link stub `libcuda.so` of `cuda-driver-dev` (symbols of NVIDIA's cuda.h, eac
 
 ## Empty packages (name, version and dependencies only)
 
+On sbsa all packages but the keyring and the config-common ones are empty; on x86_64:
+
 """
 
 
@@ -40,7 +42,7 @@ def contents_text() -> str:
             if package.contents == "wheel":
                 wheel = listed[RECIPES[package.stem].wheel, package.series]
                 rows[package.file_name] = f"| {package.name} | {package.version} | {wheel.name} {wheel.version} |"
-            elif not package.contents:
+            elif not package.contents and repository.arch == "x86_64":
                 empty.setdefault(package.name, set()).add(package.version)
     real = "\n".join(rows[name] for name in sorted(rows)) + "\n"
     hollow = "\n".join(f"- {name}: {', '.join(sorted(versions))}" for name, versions in sorted(empty.items())) + "\n"
