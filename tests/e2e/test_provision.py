@@ -109,7 +109,7 @@ def test_only_the_wanted_target_was_compiled(provisioned: dict[str, int], tmp_pa
     module = inside(f"/opt/training/bin/python -c '{find}'").strip()
     (tmp_path / "module.so").write_bytes(testbed("exec", VMID, "--", "cat", module))
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", f"--target={tmp_path}"]
-    subprocess.run([*pip, "nvidia-cuda-cuobjdump==13.0.85"], check=True, timeout=5 * MINUTE)
+    subprocess.run([*pip, "nvidia-cuda-cuobjdump==13.2.86"], check=True, timeout=5 * MINUTE)
     (cuobjdump,) = tmp_path.glob("nvidia/**/bin/cuobjdump")
     cuobjdump.chmod(0o755)
     listed = subprocess.run(

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""After role cuda_repository apt knows NVIDIA's repository once, verified, and nothing of anybody else's was lost."""
+
+from __future__ import annotations
+
+from testinfra.host import Host
+
+SOURCES = "/etc/apt/sources.list.d"
+
+
+def test_apt_reads_all_its_sources_without_a_complaint(host: Host) -> None:
+    updated = host.run("apt-get update")
+    assert (updated.rc, updated.stderr) == (0, "")
+
+
+def test_one_entry_names_the_repository(host: Host) -> None:
+    indexes = host.check_output(
+        "apt-get indextargets --format '$(SITE) $(REPO_URI)' 'Created-By: Packages'"
+    ).splitlines()
+    assert len([line for line in indexes if "/compute/cuda/repos/" in line]) == 1
+
+
+def test_the_entry_is_of_this_distribution(host: Host) -> None:
+    indexes = host.check_output("apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages'")
+    assert "/compute/cuda/repos/debian12/x86_64/" in indexes
+
+
+def test_the_index_is_signed(host: Host) -> None:
+    trusted = host.check_output("apt-get indextargets --format '$(REPO_URI) $(TRUSTED)' 'Created-By: Packages'")
+    (line,) = [line for line in trusted.splitlines() if "/compute/cuda/repos/" in line]
+    assert "yes" not in line.split()[1:]
+
+
+def test_the_compiler_can_be_installed(host: Host) -> None:
+    assert "Candidate: 13.0.88-1" in host.check_output("apt-cache policy cuda-nvcc-13-0")
+
+
+def test_the_colleagues_line_is_still_read(host: Host) -> None:
+    assert "file:/var/local/packages" in host.check_output("apt-get indextargets --format '$(REPO_URI)'")
+
+
+def test_what_was_taken_away_can_be_restored(host: Host) -> None:
+    assert "debian11" in host.check_output("grep -rh debian11 /var/backups/proxmox_gpu")
