@@ -22,7 +22,7 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _wishe
 
 MODULE = "proxmox_gpu.training.chain_info"
 PYTHON = "/usr/bin/python3"
-NOT_ASKED = "This was not observed, because {reason}."
+NOT_ASKED = "Not observed: {reason}."
 
 
 class ActionModule(ActionBase):

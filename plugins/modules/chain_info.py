@@ -13,14 +13,14 @@ version_added: "0.1.0"
 author:
   - proxmox_gpu.training authors (@proxmox-gpu)
 description:
-  - Looks at a training container in one read-only call, compares what it finds with what the roles' variables wish for,
-    and says of each link of the chain whether it holds.
-  - The links are V(reach), V(base), V(gpu), V(torch), V(repository), V(toolkit), V(compiler), V(extensions), V(binding)
-    and V(proof). The first one that does not hold is the cause; later ones that follow from it are marked.
-  - A container that cannot be reached, or that has no python3, is a finding and not an error, so that other hosts of the
-    same play go on.
-  - The wishes come from the public variables of the collection's roles, set anywhere where Ansible knows them; what is not
-    set counts with the role's own default.
+  - Looks at a training container in one read-only call, compares what it finds with what the roles' variables wish
+    for, and says of each link of the chain whether it holds.
+  - The links are V(reach), V(base), V(gpu), V(torch), V(repository), V(toolkit), V(compiler), V(extensions),
+    V(binding) and V(proof). The first one that does not hold is the cause; later ones that follow from it are marked.
+  - A container that cannot be reached, or that has no python3, is a finding and not an error, so that other hosts of
+    the same play go on.
+  - The wishes come from the public variables of the collection's roles, set anywhere where Ansible knows them; what is
+    not set counts with the role's own default.
 options:
   links:
     description:
@@ -31,7 +31,8 @@ options:
     default: [all]
   network:
     description:
-      - Also ask the CUDA repository whether it answers. Nothing else leaves the container, and without this nothing does.
+      - Also ask the CUDA repository whether it answers. Nothing else leaves the container, and without this nothing
+        does.
     type: bool
     default: false
   timeout:
@@ -105,7 +106,8 @@ facts:
       version: 2.14.1+cu130
       cuda: "13.0"
 desired:
-  description: The wishes by role, each variable without its role's name; RV(desired.explicit) names those that were set.
+  description:
+    - The wishes by role, each variable without its role's name; RV(desired.explicit) names those that were set.
   type: dict
   returned: always
   sample:

@@ -10,7 +10,7 @@ to run. HOST in a remedy is replaced by the host's name when it is judged.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .finding import Finding
 from .links import LINKS, STATES
@@ -27,7 +27,7 @@ class Entry:
     state: str
     sentence: str
     cause: str
-    remedy: Optional[str]
+    remedy: str | None
 
     @property
     def link(self) -> str:
@@ -56,7 +56,7 @@ class Entry:
         )
 
 
-def entry(identity: str, state: str, sentence: str, *, cause: str, remedy: Optional[str] = None) -> Entry:
+def entry(identity: str, state: str, sentence: str, *, cause: str, remedy: str | None = None) -> Entry:
     """Register an id. A rule file that spells a link or a state wrongly, or an id twice, must not even import."""
     link = identity.partition(".")[0]
     if link not in LINKS or state not in STATES:
@@ -73,7 +73,7 @@ def provision(role: str) -> str:
     return f"ansible-playbook proxmox_gpu.training.provision -l HOST --tags {role}"
 
 
-def _text(value: Any) -> Optional[str]:
+def _text(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):

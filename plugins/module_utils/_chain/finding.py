@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Iterable, Optional
+from typing import Any
 
 from .links import HOLDING, LINKS, RESTS_ON, STATES
 
@@ -25,11 +26,11 @@ class Finding:
     link: str
     state: str
     sentence: str
-    expected: Optional[str] = None
-    observed: Optional[str] = None
-    evidence: Optional[str] = None
-    remedy: Optional[str] = None
-    consequence_of: Optional[str] = None
+    expected: str | None = None
+    observed: str | None = None
+    evidence: str | None = None
+    remedy: str | None = None
+    consequence_of: str | None = None
 
     @property
     def holds(self) -> bool:
@@ -58,7 +59,7 @@ def mark_consequences(findings: Iterable[Finding]) -> list[Finding]:
     return marked
 
 
-def cause(findings: Iterable[Finding]) -> Optional[Finding]:
+def cause(findings: Iterable[Finding]) -> Finding | None:
     """The first finding, in the chain's order, that does not hold; None when all hold."""
     failing = [finding for finding in findings if not finding.holds]
     return min(failing, key=lambda finding: LINKS.index(finding.link), default=None)

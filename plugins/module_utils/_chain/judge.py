@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 from .catalogue import Entry, entry
 from .finding import Finding, mark_consequences

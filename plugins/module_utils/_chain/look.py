@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from .versions import numbers
 
@@ -35,7 +35,7 @@ class Look:
         found = self.facts.get(link)
         return found if isinstance(found, dict) and not found.get("error") else {}
 
-    def error(self, link: str) -> Optional[str]:
+    def error(self, link: str) -> str | None:
         """Why a link's facts could not be observed."""
         found = self.facts.get(link)
         return str(found["error"]) if isinstance(found, dict) and found.get("error") else None
@@ -56,12 +56,12 @@ class Look:
         return wanted
 
     @property
-    def torch_cuda(self) -> Optional[str]:
+    def torch_cuda(self) -> str | None:
         """The CUDA of the installed torch, "13.0"; None when there is none, or a CPU build."""
         return self.section("torch").get("cuda")
 
     @property
-    def nothing_to_compile(self) -> Optional[str]:
+    def nothing_to_compile(self) -> str | None:
         """Why no compiler for CUDA is needed, as a half sentence; None when one is."""
         if self.cpu_only:
             return "torch_environment_cpu_only is set"
@@ -83,6 +83,6 @@ class Look:
         return sorted({str(gpu["capability"]) for gpu in gpus if gpu.get("capability")})
 
     @property
-    def driver(self) -> Optional[str]:
+    def driver(self) -> str | None:
         """The version of the kernel module on the node, as the container sees it; None when none is loaded."""
         return self.section("gpu").get("module_version")

@@ -1,16 +1,16 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of the compilers on a machine the roles build with. Pure; used where facts are made and where they are judged."""
+"""Which of the compilers on a machine the roles build with. Pure; for whoever observes and for whoever judges."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from .versions import minor, numbers
 
 
-def chosen(nvccs: list[dict[str, Any]], cuda: object) -> Optional[dict[str, Any]]:
+def chosen(nvccs: list[dict[str, Any]], cuda: object) -> dict[str, Any] | None:
     """The compiler for a torch of this CUDA; None when none has its major version.
 
     A whole toolkit comes before a part of one, torch's own minor version before another, a package's before one

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 _PUBLIC = re.compile(
     r"^\s*v?(?:\d+!)?(\d+(?:\.\d+)*)(?:[.\-_]?(a|b|c|rc|alpha|beta|pre)[.\-_]?(\d*))?"
@@ -21,13 +20,13 @@ def numbers(version: object) -> tuple[int, ...]:
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 
 
-def major(version: object) -> Optional[int]:
+def major(version: object) -> int | None:
     """13 for "13.0"; None for what is no version."""
     parts = numbers(version)
     return parts[0] if parts else None
 
 
-def minor(version: object) -> Optional[str]:
+def minor(version: object) -> str | None:
     r""" "13.0" for "13.0.88-1"; None for what has fewer than two numbers."""
     parts = numbers(version)
     return f"{parts[0]}.{parts[1]}" if len(parts) > 1 else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any, Optional
+from typing import Any
 
 from .host import Host
 
@@ -47,7 +47,7 @@ def os_release(text: str) -> dict[str, str]:
     return values
 
 
-def glibc() -> Optional[str]:
+def glibc() -> str | None:
     """ "2.36" of the C library that this very process runs on; None on another C library."""
     try:
         name, _space, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
@@ -71,7 +71,7 @@ def ca_bundle(host: Host) -> dict[str, Any]:
     return {"path": CA_BUNDLE, "usable": "BEGIN CERTIFICATE" in (host.read(CA_BUNDLE, 4096) or "")}
 
 
-def memory_limit(host: Host) -> Optional[int]:
+def memory_limit(host: Host) -> int | None:
     """Bytes: the smallest of the memory cgroup's limits and what /proc/meminfo says (lxcfs puts the limit there)."""
     limits = []
     for line in (host.read(f"{host.proc}/meminfo") or "").splitlines():

@@ -12,7 +12,7 @@ This is the only part that runs the training interpreter, and it does so in a ch
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import Any
 
 from .._fast_path import cache, child, config
 from . import distributions, torch
@@ -21,7 +21,7 @@ from .host import STATE, Host
 RECORD = f"{STATE}/binding.json"
 
 
-def observe(host: Host, wishes: dict[str, Any], known: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = None) -> dict[str, Any]:
     """The answer of _fast_path.binding.observe, and "source": "record" or "live". {"error": ...} is never in it:
     what went wrong is "problem"."""
     environment = (known or {}).get("torch") or torch.observe(host, wishes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Optional
+from typing import Any
 
 from .host import Host
 
@@ -47,7 +47,7 @@ def installed(host: Host, where: list[str]) -> dict[str, str]:
     return found
 
 
-def python_facts(host: Host, path: str, where: list[str]) -> dict[str, Optional[str]]:
+def python_facts(host: Host, path: str, where: list[str]) -> dict[str, str | None]:
     """python_version ("3.11.2"; "3.11" when only that is known) and python_tag ("cp311")."""
     config = re.search(
         r"^version(?:_info)?\s*=\s*(3\.\d+(?:\.\d+)?)", host.read(f"{path}/pyvenv.cfg") or "", re.MULTILINE
@@ -60,7 +60,7 @@ def python_facts(host: Host, path: str, where: list[str]) -> dict[str, Optional[
     return {"python_version": version, "python_tag": f"cp3{short.group(1)}" if short else None}
 
 
-def python_headers(host: Host, path: str, version: Optional[str]) -> Optional[dict[str, Any]]:
+def python_headers(host: Host, path: str, version: str | None) -> dict[str, Any] | None:
     """{path, exists} of Python.h for the Python that the environment was made with; None when that is unknown."""
     if not version:
         return None

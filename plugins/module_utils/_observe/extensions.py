@@ -11,18 +11,19 @@ from __future__ import annotations
 import csv
 import platform
 import re
-from typing import Any, Optional
+from typing import Any
 
 from .. import _elf
 from . import base, distributions, torch
-from .host import STATE, Host
+from .host import Host
 
-#: Where role cuda_extensions keeps what it knows of a wheel that it installed: <name>.json.
-RECORDS = f"{STATE}/wheels"
+#: What role cuda_extensions writes into the metadata folder of a wheel that it built. It goes when somebody installs
+#: another wheel over it, so it never speaks of a package that is not there.
+RECORD = "proxmox_gpu.json"
 _MODULE = re.compile(r"^([A-Za-z0-9_./]+?)\.(?:cpython-[^/]+|abi3)\.so$|^([A-Za-z0-9_./]+)\.so$")
 
 
-def observe(host: Host, wishes: dict[str, Any], known: Optional[dict[str, Any]] = None) -> dict[str, Any]:
+def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = None) -> dict[str, Any]:
     """{name: {version, location, record, key, modules}} of the wanted extensions that are installed."""
     environment = (known or {}).get("torch") or torch.observe(host, wishes)
     if not environment.get("python"):
@@ -38,8 +39,8 @@ def observe(host: Host, wishes: dict[str, Any], known: Optional[dict[str, Any]] 
 
 
 def extension(host: Host, name: str, version: str, folders: list[str], environment: dict[str, Any]) -> dict[str, Any]:
-    record = host.read_json(f"{RECORDS}/{name}.json")
     folder, metadata = located(host, name, version, folders)
+    record = host.read_json(f"{folder}/{metadata}/{RECORD}")
     modules = [module(host, folder, path) for path in compiled(host.read(f"{folder}/{metadata}/RECORD") or "")]
     return {
         "version": version,
@@ -83,7 +84,7 @@ def module(host: Host, folder: str, path: str) -> dict[str, Any]:
     return facts
 
 
-def key(record: Optional[dict[str, Any]], version: str, environment: dict[str, Any]) -> dict[str, Any]:
+def key(record: dict[str, Any] | None, version: str, environment: dict[str, Any]) -> dict[str, Any]:
     """Today's values of the fields that the recorded key has: what a wheel built now would carry.
 
     What only a build decides (its source, the wanted targets, its flags) is taken over from the record.

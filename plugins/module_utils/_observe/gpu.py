@@ -13,7 +13,7 @@ import os
 import pwd
 import re
 import stat
-from typing import Any, Optional
+from typing import Any
 
 from .host import Host, kind_of
 
@@ -59,7 +59,7 @@ def live_majors(text: str) -> dict[str, list[int]]:
 
 
 def device_nodes(
-    host: Host, majors: dict[str, list[int]], account: Optional[tuple[int, set[int]]]
+    host: Host, majors: dict[str, list[int]], account: tuple[int, set[int]] | None
 ) -> list[dict[str, Any]]:
     """[] when there is no NVIDIA node at all; else the ones there are, and the required ones that are missing."""
     present = [name for name in host.names(host.dev) if name.startswith("nvidia")]
@@ -71,7 +71,7 @@ def device_nodes(
 
 
 def device(
-    host: Host, name: str, majors: dict[str, list[int]], account: Optional[tuple[int, set[int]]], required: bool
+    host: Host, name: str, majors: dict[str, list[int]], account: tuple[int, set[int]] | None, required: bool
 ) -> dict[str, Any]:
     path = f"{host.dev}/{name}"
     facts: dict[str, Any] = {"path": path, "kind": kind_of(host.path(path)), "required": required}
@@ -89,7 +89,7 @@ def device(
     return facts
 
 
-def identity(user: str) -> Optional[tuple[int, set[int]]]:
+def identity(user: str) -> tuple[int, set[int]] | None:
     """(uid, gids) of an account; None when the container has none of that name."""
     try:
         account = pwd.getpwnam(user)
@@ -98,7 +98,7 @@ def identity(user: str) -> Optional[tuple[int, set[int]]]:
         return None
 
 
-def permitted(status: os.stat_result, account: Optional[tuple[int, set[int]]]) -> Optional[bool]:
+def permitted(status: os.stat_result, account: tuple[int, set[int]] | None) -> bool | None:
     """Whether an account may read and write a node, by its mode alone; None for an account that is not there.
 
     Root may, unless the node belongs to somebody outside of the container's user namespace.

@@ -14,11 +14,10 @@ from __future__ import annotations
 import glob
 import json
 import os
-import re
 import stat
 import subprocess
 from functools import cached_property
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 #: What every program is run with: English texts, and no settings of whoever logged in.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
@@ -27,7 +26,7 @@ STATE = "/var/lib/proxmox_gpu"
 
 
 class Package(NamedTuple):
-    """One package of dpkg's: its version, whether it is unpacked and configured, and whether apt must leave it alone."""
+    """One package of dpkg's: its version, whether it is fully installed, and whether apt must leave it alone."""
 
     version: str
     installed: bool
@@ -37,10 +36,10 @@ class Package(NamedTuple):
 class Output(NamedTuple):
     """What a program answered; problem is a half sentence when it could not be run to its end."""
 
-    status: Optional[int]
+    status: int | None
     stdout: str
     stderr: str
-    problem: Optional[str] = None
+    problem: str | None = None
 
 
 class Host:
@@ -58,19 +57,19 @@ class Host:
     def _theirs(self, path: str) -> str:
         return path[len(self.root) :] if self.root and path.startswith(self.root) else path
 
-    def read(self, path: str, limit: int = 1 << 24) -> Optional[str]:
+    def read(self, path: str, limit: int = 1 << 24) -> str | None:
         """The text of a file; None when it cannot be read. At most limit bytes, undecodable ones replaced."""
         content = self.read_bytes(path, limit)
         return None if content is None else content.decode("utf-8", "replace")
 
-    def read_bytes(self, path: str, limit: int = 1 << 24) -> Optional[bytes]:
+    def read_bytes(self, path: str, limit: int = 1 << 24) -> bytes | None:
         try:
             with open(self.path(path), "rb") as stream:
                 return stream.read(limit)
         except OSError:
             return None
 
-    def read_json(self, path: str) -> Optional[dict[str, Any]]:
+    def read_json(self, path: str) -> dict[str, Any] | None:
         """The object in a JSON file; None when there is none or it is damaged."""
         try:
             found = json.loads(self.read(path) or "")
@@ -101,7 +100,7 @@ class Host:
         except OSError:
             return []
 
-    def which(self, program: str) -> Optional[str]:
+    def which(self, program: str) -> str | None:
         """The first program of that name on the standard path."""
         folders = ENVIRONMENT["PATH"].split(":")
         return next((f"{folder}/{program}" for folder in folders if self.executable(f"{folder}/{program}")), None)
@@ -130,12 +129,12 @@ class Host:
         """dpkg's packages, read from its status file: a package that was removed is not in it."""
         return parse_dpkg_status(self.read("/var/lib/dpkg/status", 1 << 28) or "")
 
-    def installed(self, name: str) -> Optional[str]:
+    def installed(self, name: str) -> str | None:
         """The version of an installed package; None for what is missing or half installed."""
         package = self.packages.get(name)
         return package.version if package and package.installed else None
 
-    def owner(self, path: str, candidates: list[str]) -> Optional[str]:
+    def owner(self, path: str, candidates: list[str]) -> str | None:
         """Which of these packages a file belongs to, by dpkg's own lists."""
         wanted = {path, self.realpath(path)}
         for name in candidates:

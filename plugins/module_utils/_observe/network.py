@@ -11,10 +11,10 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.request
-from typing import Any, Optional
+from typing import Any
 
 
-def fetch(url: str, proxy: Optional[str], timeout: float = 10.0) -> dict[str, Any]:
+def fetch(url: str, proxy: str | None, timeout: float = 10.0) -> dict[str, Any]:
     """{url, status, error}: error is half a sentence, None when the server answered with the file."""
     if not url.startswith(("http://", "https://")):
         return {"url": url, "status": None, "error": None}

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional
+from typing import Any
 
 from .. import _apt_sources, _openpgp
 from . import network
@@ -71,7 +71,7 @@ def problems(path: str, text: str, parsed: list[_apt_sources.Entry]) -> list[dic
     return []
 
 
-def keyring(host: Host, signed_by: Optional[str]) -> dict[str, Any]:
+def keyring(host: Host, signed_by: str | None) -> dict[str, Any]:
     """{path, exists, fingerprints} of what Signed-By names: files, an embedded key, fingerprints, or nothing."""
     if not signed_by:
         files = [*host.find("/etc/apt/trusted.gpg.d/*.gpg"), *host.find("/etc/apt/trusted.gpg.d/*.asc")]
@@ -129,7 +129,7 @@ def indexes(host: Host, uri: str) -> dict[str, Any]:
     }
 
 
-def signature(host: Host, release: Optional[str], keys: Optional[dict[str, Any]]) -> dict[str, Any]:
+def signature(host: Host, release: str | None, keys: dict[str, Any] | None) -> dict[str, Any]:
     """{verified, problem, evidence}: whether the index that apt holds is signed by the keys that it names today.
 
     verified is None where that cannot be told here: no index, keys that are not one binary file, or no gpgv.

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional
+from typing import Any
 
 from . import pins, repository
 from .host import Host
@@ -118,7 +118,7 @@ def cuda_homes(host: Host) -> list[dict[str, Any]]:
     return found
 
 
-def default_nvcc(host: Host, nvccs: list[dict[str, Any]], homes: list[dict[str, Any]]) -> Optional[dict[str, Any]]:
+def default_nvcc(host: Host, nvccs: list[dict[str, Any]], homes: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The compiler that a build by hand takes, as torch looks for it: CUDA_HOME, PATH, /usr/local/cuda."""
     places = [
         (f"{item['value'].rstrip('/')}/bin/nvcc", f"CUDA_HOME in {item['file']}") for item in homes if item["usable"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from typing import Any, Optional
+from typing import Any
 
 from . import distributions
 from .host import Host
@@ -34,15 +34,16 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         facts["elsewhere"] = elsewhere(host, path)
         return facts
     folders = distributions.folders(host, path, python)
-    facts.update(python=python, **distributions.python_facts(host, path, folders), site_packages=(folders or [None])[0])
+    facts.update(python=python, site_packages=folders[0] if folders else None)
+    facts.update(distributions.python_facts(host, path, folders))
     facts["distributions"] = distributions.installed(host, folders)
-    facts.update(torch_facts(host, path, folders, facts["distributions"]))
+    facts.update(torch_facts(host, path, folders))
     if not facts["version"] and not facts.get("problem"):
         facts["elsewhere"] = elsewhere(host, path)
     return facts
 
 
-def interpreter(host: Host, path: str) -> tuple[Optional[str], Optional[dict[str, str]]]:
+def interpreter(host: Host, path: str) -> tuple[str | None, dict[str, str] | None]:
     """(the environment's python, None), or (None, what is wrong with it), or (None, None) where there is none."""
     for name in ("python", "python3"):
         python = f"{path.rstrip('/')}/bin/{name}"
@@ -54,7 +55,7 @@ def interpreter(host: Host, path: str) -> tuple[Optional[str], Optional[dict[str
     return None, None
 
 
-def moved(host: Host, path: str, python: str) -> Optional[dict[str, str]]:
+def moved(host: Host, path: str, python: str) -> dict[str, str] | None:
     """A virtual environment made for one Python whose link leads to another one since a system upgrade."""
     now = re.search(r"python(3\.\d+)$", host.realpath(python))
     made = [os.path.basename(folder) for folder in host.find(f"{path}/lib/python3.*")]
@@ -63,7 +64,7 @@ def moved(host: Host, path: str, python: str) -> Optional[dict[str, str]]:
     return {"path": python, "problem": f"is Python {now.group(1)} now, and the environment was made for {made[-1]}"}
 
 
-def torch_facts(host: Host, path: str, folders: list[str], installed: dict[str, str]) -> dict[str, Any]:
+def torch_facts(host: Host, path: str, folders: list[str]) -> dict[str, Any]:
     """version, cuda (None for a CPU build), hip, cxx11_abi, requirements; problem when it is half installed."""
     for folder in folders:
         text = host.read(f"{folder}/torch/version.py")
@@ -86,7 +87,7 @@ def torch_facts(host: Host, path: str, folders: list[str], installed: dict[str, 
     return {"version": None}
 
 
-def half_installed(records: list[str], remains: list[str], version: Optional[str]) -> Optional[str]:
+def half_installed(records: list[str], remains: list[str], version: str | None) -> str | None:
     """A half sentence when pip did not finish: two records, remains of a move, or a record of another version."""
     if len(records) > 1:
         return f"it has the metadata of {len(records)} versions ({', '.join(records)})"
@@ -98,13 +99,13 @@ def half_installed(records: list[str], remains: list[str], version: Optional[str
     return None
 
 
-def literal(text: str) -> Optional[str]:
+def literal(text: str) -> str | None:
     """'13.0' -> 13.0; None, and whatever is no quoted text, -> None."""
     found = re.match(r"""(['"])(.*)\1""", text.strip())
     return found.group(2) if found else None
 
 
-def cxx11_abi(host: Host, folder: str) -> Optional[bool]:
+def cxx11_abi(host: Host, folder: str) -> bool | None:
     """Which C++ ABI torch was built with, by the flags that it hands to CMake; None when it does not say."""
     found = _ABI.search(host.read(f"{folder}/torch/share/cmake/Torch/TorchConfig.cmake") or "")
     return found.group(1) == "1" if found else None

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Optional
+from typing import Any
 
 from ..look import Look
 from ..tables import distributions
@@ -27,7 +27,7 @@ def by_address(entries: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
     return groups
 
 
-def place(uri: object) -> Optional[tuple[str, str]]:
+def place(uri: object) -> tuple[str, str] | None:
     """("debian12", "x86_64") of a repository's address; None when it does not end like one of NVIDIA's."""
     found = _PLACE.search(address(uri))
     return (found.group(1), found.group(2)) if found else None
@@ -38,7 +38,7 @@ def is_local(item: dict[str, Any]) -> bool:
     return str(item.get("uri") or "").startswith(("file:", "copy:"))
 
 
-def unsigned(item: dict[str, Any]) -> Optional[str]:
+def unsigned(item: dict[str, Any]) -> str | None:
     """The option by which an entry switches signatures off, "trusted=yes"; None when it does not."""
     for name, value in (item.get("options") or {}).items():
         plain = str(name).lower()
@@ -47,7 +47,7 @@ def unsigned(item: dict[str, Any]) -> Optional[str]:
     return None
 
 
-def keyring_of(facts: dict[str, Any], item: dict[str, Any]) -> Optional[dict[str, Any]]:
+def keyring_of(facts: dict[str, Any], item: dict[str, Any]) -> dict[str, Any] | None:
     """{path, exists, fingerprints} of the keyring that an entry names; None when apt's own key directory counts."""
     return (facts.get("keyrings") or {}).get(item.get("signed_by") or "")
 

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Link 9: every function that the model's layers call is bound to its fast implementation in the training interpreter."""
+"""Link 9: each function that the model's layers call is bound to its fast implementation, in the very interpreter."""
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
@@ -30,8 +31,8 @@ SLOW = entry(
     "binding.slow",
     BROKEN,
     "{layers} run on the PyTorch fallback: {functions} {verb} not bound to the fast implementation ({why}).",
-    cause="A package that the functions come from is missing, too old, broken, or not in this environment; transformers "
-    "falls back without failing.",
+    cause="A package that the functions come from is missing, too old, broken, or not in this environment; "
+    "transformers falls back without failing.",
     remedy="ansible-playbook proxmox_gpu.training.provision -l HOST",
 )
 UNKNOWN_DESIGN = entry(
@@ -45,7 +46,8 @@ MODEL_UNREADABLE = entry(
     "binding.model_unreadable",
     UNKNOWN,
     "The model {model} (fast_path_model) could not be read: {problem}.",
-    cause="The path is not a config.json or a folder that holds one, or its architecture is unknown to this transformers.",
+    cause="The path is not a config.json or a folder that holds one, or its architecture is unknown to this "
+    "transformers.",
     remedy="Correct fast_path_model, then: " + REPAIR,
 )
 CRASHED = entry(
@@ -55,11 +57,35 @@ CRASHED = entry(
     cause="Importing torch or transformers failed, was killed, or took too long.",
     remedy=ENVIRONMENT,
 )
+IMPORT_FAILS = entry(
+    "binding.import_fails",
+    BROKEN,
+    "The model cannot be loaded by the training interpreter: {problem}.",
+    cause="torch, transformers or a package that the model's code imports is broken: built for another torch, a "
+    "missing library. Up to transformers 5.14 such a package takes the whole model down.",
+    remedy="ansible-playbook proxmox_gpu.training.provision -l HOST",
+)
+ARGUMENTS = entry(
+    "binding.arguments_dropped",
+    BROKEN,
+    "{function} is bound to an implementation that {note}, so it may compute something else without an error.",
+    cause="The package that provides the function is older than the transformers that calls it.",
+    remedy=ENVIRONMENT,
+)
+UNDECIDED = entry(
+    "binding.undecided",
+    UNKNOWN,
+    "Whether the functions of {model} are bound cannot be told here: transformers {version} decides it only where it "
+    "sees a GPU ({why}).",
+    cause="Releases before 5.15 bind their fast path when the model's code is imported, if torch sees a GPU at that "
+    "moment.",
+    remedy="Pass a GPU through to the container, or use transformers 5.17 or newer.",
+)
 KERNELS_RANGE = entry(
     "binding.kernels_out_of_range",
     DRIFTED,
-    "kernels {have} is installed, and transformers {version} takes {range} only, so loading a model that uses hub kernels "
-    "fails or falls back.",
+    "kernels {have} is installed, and transformers {version} takes {range} only, so loading a model that uses hub "
+    "kernels fails or falls back.",
     cause="Each transformers release accepts one narrow range of the kernels package.",
     remedy="Pin kernels{range} in torch_environment_packages, then: " + ENVIRONMENT,
 )
@@ -85,25 +111,40 @@ def judge(look: Look) -> Iterable[Finding]:
 
 
 def _judge_functions(look: Look, facts: dict[str, Any]) -> Finding:
-    model = _named(facts.get("model"))
+    """From the answer of _fast_path.binding.observe, and from why there is none."""
+    model = str(facts.get("model") or "the model")
     version = facts.get("transformers")
     if facts.get("not_applicable"):
         return NOT_USED.finding(reason=facts["not_applicable"])
-    if not version:
-        if facts.get("problem"):
-            return CRASHED.finding(problem=facts["problem"], evidence=facts.get("command"))
-        return NO_TRANSFORMERS.finding(path=look.section("torch").get("path") or "the environment", model=model)
     if facts.get("model_problem"):
-        return MODEL_UNREADABLE.finding(model=model, problem=facts["model_problem"])
-    if facts.get("problem"):
-        return CRASHED.finding(problem=facts["problem"], evidence=facts.get("command"))
-    if not facts.get("design"):
-        return UNKNOWN_DESIGN.finding(version=version, observed=transformers_releases.design(version))
-    functions = facts.get("functions") or []
-    if not functions:
+        return MODEL_UNREADABLE.finding(model=model, problem=_clause(facts["model_problem"]))
+    state, functions = facts.get("state"), facts.get("functions") or []
+    if state is None and facts.get("problem"):
+        return CRASHED.finding(problem=_clause(facts["problem"]), evidence=facts.get("command"))
+    if not version:
+        return NO_TRANSFORMERS.finding(path=look.section("torch").get("path") or "the environment", model=model)
+    if state == "not_applicable":
         return NOT_USED.finding(reason=f"the layers of {model} call no function that has a fast implementation")
-    slow = [function for function in functions if not function.get("bound")]
-    return _slow(facts, version, slow) if slow else FITS.finding(count=len(functions), model=model)
+    if facts.get("design") == "unknown":
+        return UNKNOWN_DESIGN.finding(version=version)
+    slow = [function for function in functions if function.get("bound") is False]
+    if facts.get("problem") and state == "broken":
+        return IMPORT_FAILS.finding(problem=_clause(facts["problem"]), evidence=facts.get("command"))
+    if slow:
+        return _slow(facts, version, slow)
+    return _all_bound(facts, model, version)
+
+
+def _all_bound(facts: dict[str, Any], model: str, version: str) -> Finding:
+    functions = facts.get("functions") or []
+    dropped = [function for function in functions if function.get("note")]
+    if dropped:
+        return ARGUMENTS.finding(function=dropped[0]["name"], note=dropped[0]["note"], evidence=dropped[0].get("file"))
+    undecided = [function for function in functions if function.get("bound") is None]
+    if undecided or not functions:
+        why = (facts.get("gpu") or {}).get("reason") or facts.get("sentence") or "the interpreter does not say"
+        return UNDECIDED.finding(model=model, version=version, why=_clause(why))
+    return FITS.finding(count=len(functions), model=model)
 
 
 def _slow(facts: dict[str, Any], version: str, slow: list[dict[str, Any]]) -> Finding:
@@ -114,30 +155,32 @@ def _slow(facts: dict[str, Any], version: str, slow: list[dict[str, Any]]) -> Fi
         verb="is" if len(names) == 1 else "are",
         why=_why(version, slow),
         expected="the fast implementation",
-        observed=[f"{function.get('name')}: {function.get('implementation')}" for function in slow],
+        observed=[f"{function.get('name')}: {function.get('state')}" for function in slow],
         evidence=facts.get("command"),
     )
 
 
 def cost(facts: dict[str, Any]) -> str:
     """What the fallback costs: "48 of 64 layers"."""
-    layers = {kind: int(count) for kind, count in (facts.get("layers") or {}).items()}
-    total = sum(layers.values())
-    affected = total - sum(
-        count for kind, count in layers.items() if kind in ("full_attention", "attention", "mlp", "moe")
-    )
-    return f"{affected} of {total} layers" if total else "The model's special layers"
+    total, fast = facts.get("total"), facts.get("fast_layers")
+    return f"{fast} of {total} layers" if total and fast else "The model's special layers"
 
 
 def _why(version: str, slow: list[dict[str, Any]]) -> str:
-    """The package's own exception where there is one: transformers says "not installed" even for a broken package."""
+    """The package's own exception where there is one: transformers says "not installed" even of a broken package."""
     reasons: dict[str, str] = {}
     for function in slow:
-        package = str(function.get("package") or "a package")
-        reasons.setdefault(package, str(function.get("error") or f"{package} is not used"))
-    told = [text if package in text else f"{package}: {text}" for package, text in reasons.items()]
-    told += [fault.text for fault in transformers_releases.faults(version)[:1] if not any(f.get("error") for f in slow)]
+        name = str(function.get("distribution") or function.get("package") or "a package")
+        text = "not installed" if function.get("state") == "absent" else _clause(function.get("error") or "not used")
+        reasons.setdefault(name, text)
+    told = [f"{name}: {text}" for name, text in reasons.items()]
+    if not any(function.get("error") for function in slow):
+        told += [fault.text for fault in transformers_releases.faults(version)[:1]]
     return "; ".join(told)
+
+
+def _clause(text: object) -> str:
+    return str(text).strip().rstrip(".")
 
 
 def _known_troubles(look: Look) -> Iterable[Finding]:
@@ -152,15 +195,8 @@ def _known_troubles(look: Look) -> Iterable[Finding]:
         yield KERNELS_RANGE.finding(have=have, version=version, range=window, expected=window, observed=have)
 
 
-def _named(model: Any) -> str:
-    """How a model is called in a sentence: its path, or its family."""
-    if isinstance(model, dict):
-        return str(model.get("name") or model.get("model_type") or "the model")
-    return str(model or "the model")
-
-
-def finding_cost(look: Look) -> Optional[str]:
+def finding_cost(look: Look) -> str | None:
     """The cost in layers, for the report's line; None when nothing is slow or nothing is known."""
     facts = look.section("binding")
-    slow = [function for function in facts.get("functions") or [] if not function.get("bound")]
+    slow = [function for function in facts.get("functions") or [] if function.get("bound") is False]
     return f"{cost(facts)} run on the PyTorch fallback" if slow else None

@@ -8,7 +8,8 @@ The proof is a record that role cuda_toolkit wrote; it counts only while its key
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
@@ -47,9 +48,11 @@ NO_HEADERS = entry(
 GCC_TOO_NEW = entry(
     "compiler.gcc_too_new",
     BROKEN,
-    "CUDA {cuda} accepts gcc up to {newest}, and this container has gcc {gcc}; nvcc stops with 'unsupported GNU version'.",
+    "CUDA {cuda} accepts gcc up to {newest}, and this container has gcc {gcc}; nvcc stops with 'unsupported GNU "
+    "version'.",
     cause="The distribution's gcc is newer than this CUDA.",
-    remedy="Install g++-{newest} and make it the default, or choose a torch for a newer CUDA (torch_environment_torch).",
+    remedy="Install g++-{newest} and make it the default, or choose a torch for a newer CUDA "
+    "(torch_environment_torch).",
 )
 GCC_TOO_OLD = entry(
     "compiler.gcc_too_old",
@@ -61,10 +64,11 @@ GCC_TOO_OLD = entry(
 GLIBC_CLASHES = entry(
     "compiler.glibc_too_new",
     BROKEN,
-    "The headers of CUDA {cuda} clash with glibc {glibc} ('exception specification is incompatible ... cospi'); no .cu file "
-    "compiles here, whatever gcc is used; it takes CUDA {first} or newer.",
+    "The headers of CUDA {cuda} clash with glibc {glibc} ('exception specification is incompatible ... cospi'); no "
+    ".cu file compiles here, whatever gcc is used; it takes CUDA {first} or newer.",
     cause="glibc 2.41 and newer declare functions that the headers of older CUDA declare differently.",
-    remedy="Choose a torch for CUDA {first} or newer (torch_environment_torch), or a container of an older distribution.",
+    remedy="Choose a torch for CUDA {first} or newer (torch_environment_torch), or a container of an older "
+    "distribution.",
 )
 NO_NINJA = entry(
     "compiler.no_ninja",
@@ -84,7 +88,8 @@ PROBE_FAILED = entry(
     "compiler.probe_failed",
     BROKEN,
     "The probe extension did not compile on this host: {problem}",
-    cause="A header, a compiler or a library that builds need does not fit the others; the log has the compiler's words.",
+    cause="A header, a compiler or a library that builds need does not fit the others; the log has the compiler's "
+    "words.",
     remedy=REPAIR,
 )
 CHANGED = entry(
@@ -139,14 +144,13 @@ def _tables(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
         yield GCC_TOO_NEW.finding(cuda=_minor(cuda), newest=newest, gcc=gcc, expected=f"<={newest}", observed=gcc)
     version = look.section("torch").get("version")
     build = torch_builds.build(version)
-    oldest = OLDEST_GCC.get(build.cxx, 0) if build else 0
-    if gcc and (major(gcc) or 0) < oldest:
-        yield GCC_TOO_OLD.finding(
-            torch=version, cxx=build.cxx, gcc=gcc, oldest=oldest, expected=f">={oldest}", observed=gcc
-        )
+    if build and gcc and (major(gcc) or 0) < OLDEST_GCC.get(build.cxx, 0):
+        oldest = OLDEST_GCC[build.cxx]
+        words = {"torch": version, "cxx": build.cxx, "gcc": gcc, "oldest": oldest}
+        yield GCC_TOO_OLD.finding(expected=f">={oldest}", observed=gcc, **words)
 
 
-def _record(facts: dict[str, Any]) -> Optional[Finding]:
+def _record(facts: dict[str, Any]) -> Finding | None:
     """None when the record proves today's set; else the finding that says why it does not."""
     record = facts.get("record")
     if not record:

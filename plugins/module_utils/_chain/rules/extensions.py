@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
@@ -138,7 +139,7 @@ def _must_match(look: Look, facts: dict[str, Any]) -> bool:
     return look.explicit(ROLE, "wanted") or bool(facts.get("record"))
 
 
-def _missing_target(look: Look, facts: dict[str, Any]) -> Optional[tuple[str, list[str]]]:
+def _missing_target(look: Look, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
     for module in facts.get("modules") or []:
         targets = [str(target) for target in module.get("gpu_targets") or []]
         for capability in look.capabilities:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry
 from ..finding import Finding
@@ -27,8 +28,8 @@ ABSENT_GPU = entry(
 MODULE_NOT_LOADED = entry(
     "gpu.module_not_loaded",
     BROKEN,
-    "The container has NVIDIA device nodes, but the node's kernel module is not loaded ({evidence_file} is missing), so "
-    "no GPU answers.",
+    "The container has NVIDIA device nodes, but the node's kernel module is not loaded ({evidence_file} is missing), "
+    "so no GPU answers.",
     cause="The node booted into a kernel for which the driver was not built, or the driver was removed.",
     remedy=ON_THE_NODE + "modprobe nvidia && nvidia-modprobe -u -c=0, then restart the container.",
 )
@@ -42,9 +43,10 @@ NOT_A_DEVICE = entry(
 NODE_MISSING = entry(
     "gpu.node_missing",
     BROKEN,
-    "{paths} {verb} missing in the container although other NVIDIA devices are there; torch then sees no GPU while nvidia-smi "
-    "may still work.",
-    cause="nvidia-uvm is made only when something uses it; after a reboot of the node the container started before that.",
+    "{paths} {verb} missing in the container although other NVIDIA devices are there; torch then sees no GPU while "
+    "nvidia-smi may still work.",
+    cause="nvidia-uvm is made only when something uses it; after a reboot of the node the container started before "
+    "that.",
     remedy=ON_THE_NODE + "nvidia-modprobe -u -c=0, then restart the container.",
 )
 STALE_MAJOR = entry(
@@ -74,8 +76,8 @@ LIBRARY_MISSING = entry(
 LIBRARY_MISMATCH = entry(
     "gpu.library_mismatch",
     BROKEN,
-    "The driver libraries in the container are {library}, the node's kernel module is {module}; they must be equal, and every "
-    "GPU program ends in 'driver/library version mismatch'.",
+    "The driver libraries in the container are {library}, the node's kernel module is {module}; they must be equal, "
+    "and every GPU program ends in 'driver/library version mismatch'.",
     cause="The node's driver was upgraded, and the container's libraries were not (or the other way round).",
     remedy="Install the libraries of driver {module} in the container, without its kernel module "
     "(NVIDIA-Linux-x86_64-{module}.run --no-kernel-modules).",

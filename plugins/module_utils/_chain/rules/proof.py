@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
@@ -22,15 +23,17 @@ NO_GPU = entry(
     "proof.no_gpu",
     UNKNOWN,
     "No GPU here, so nothing was proven.",
-    cause="Only a run on a GPU proves the fast path: packages that import rightly have been seen to fail in the first training "
-    "step.",
-    remedy="Pass a GPU through to the container and run provision again, or set torch_environment_cpu_only if none is meant.",
+    cause="Only a run on a GPU proves the fast path: packages that import rightly have been seen to fail in the first "
+    "training step.",
+    remedy="Pass a GPU through to the container and run provision again, or set torch_environment_cpu_only if none is "
+    "meant.",
 )
 NEVER = entry(
     "proof.never",
     UNKNOWN,
     "Nobody has proven the fast path on this host's GPU yet.",
-    cause="The proof runs forward and backward on the GPU and takes minutes the first time, so it runs only on request.",
+    cause="The proof runs forward and backward on the GPU and takes minutes the first time, so it runs only on "
+    "request.",
     remedy=REPAIR + " -e fast_path_require_proof=true",
 )
 CHANGED = entry(

@@ -7,7 +7,8 @@ and apt has verified it.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
@@ -68,8 +69,8 @@ DUPLICATE = entry(
 WRONG_DISTRIBUTION = entry(
     "repository.wrong_distribution",
     BROKEN,
-    "{file} registers NVIDIA's repository for {found}, but this is {system}, which needs {wanted}: packages for another "
-    "release do not install, or pull in libraries that do not exist here.",
+    "{file} registers NVIDIA's repository for {found}, but this is {system}, which needs {wanted}: packages for "
+    "another release do not install, or pull in libraries that do not exist here.",
     cause="A recipe for another distribution was copied, or the distribution was upgraded under the entry.",
     remedy=REPAIR,
 )
@@ -83,8 +84,8 @@ WRONG_ARCHITECTURE = entry(
 UNSIGNED = entry(
     "repository.unsigned",
     BROKEN,
-    "{file} tells apt to accept the CUDA repository without checking its signature ({option}), so anybody between here and "
-    "the mirror can install anything.",
+    "{file} tells apt to accept the CUDA repository without checking its signature ({option}), so anybody between "
+    "here and the mirror can install anything.",
     cause="A signature error was silenced instead of repaired.",
     remedy=REPAIR,
 )
@@ -105,10 +106,10 @@ WRONG_KEY = entry(
 KEY_REFUSED = entry(
     "repository.key_refused",
     BROKEN,
-    "This apt refuses the key {key} (its self-signature is SHA-1, not accepted since 2026-02-01), and {url} is signed by "
-    "no other.",
-    cause="apt that verifies with sqv (Debian 13 and newer) rejects NVIDIA's older key; only the newest repositories have "
-    "another one.",
+    "This apt refuses the key {key} (its self-signature is SHA-1, not accepted since 2026-02-01), and {url} is signed "
+    "by no other.",
+    cause="apt that verifies with sqv (Debian 13 and newer) rejects NVIDIA's older key; only the newest repositories "
+    "have another one.",
     remedy="Use the repository of the container's own distribution: " + REPAIR,
 )
 BAD_SIGNATURE = entry(
@@ -121,7 +122,8 @@ BAD_SIGNATURE = entry(
 NOT_FETCHED = entry(
     "repository.not_fetched",
     UNKNOWN,
-    "{url} is registered, but apt holds no verified index of it, so nobody knows whether it answers or is signed rightly.",
+    "{url} is registered, but apt holds no verified index of it, so nobody knows whether it answers or is signed "
+    "rightly.",
     cause="apt-get update was not run since the entry was made, or it failed: no network, a proxy, a bad signature.",
     remedy=REPAIR,
 )
@@ -168,7 +170,7 @@ def _none_enabled(look: Look, facts: dict[str, Any]) -> Finding:
     )
 
 
-def by_hand(look: Look) -> Optional[str]:
+def by_hand(look: Look) -> str | None:
     """The half sentence for a compiler of torch's CUDA that no package owns: the runfile installer, conda, pip."""
     for nvcc in look.usable_nvccs:
         if not nvcc.get("package"):
@@ -176,7 +178,7 @@ def by_hand(look: Look) -> Optional[str]:
     return None
 
 
-def expected_url(look: Look) -> Optional[str]:
+def expected_url(look: Look) -> str | None:
     """The address that the roles would register; None for a system that is not in the table."""
     release = look.section("base").get("os") or {}
     url = distributions.repository_url(

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 from .. import nvcc as nvcc_choice
 from ..catalogue import entry, provision
@@ -42,32 +43,35 @@ TORCH_UNKNOWN = entry(
 DRIVER_INSTALLED = entry(
     "toolkit.driver_installed",
     BROKEN,
-    "Driver packages are installed in the container ({packages}); the kernel module belongs to the node, and a driver of "
-    "another version here breaks every GPU program.",
+    "Driver packages are installed in the container ({packages}); the kernel module belongs to the node, and a driver "
+    "of another version here breaks every GPU program.",
     cause="A meta package such as cuda or cuda-13-0 was installed; they depend on the driver.",
-    remedy="ansible-playbook proxmox_gpu.training.provision -l HOST --tags cuda_toolkit -e cuda_toolkit_purge_drivers=true",
+    remedy="ansible-playbook proxmox_gpu.training.provision -l HOST --tags cuda_toolkit -e "
+    "cuda_toolkit_purge_drivers=true",
 )
 NOT_OFFERED = entry(
     "toolkit.not_offered",
     BROKEN,
-    "torch was built with CUDA {cuda}, and the registered repository has no compiler for it{policy}; it offers {series}.",
+    "torch was built with CUDA {cuda}, and the registered repository has no compiler for it{policy}; it offers "
+    "{series}.",
     cause="NVIDIA fills the repositories of new distributions step by step and does not add older series to them.",
-    remedy="Set cuda_toolkit_policy to same_major if a series of the same major is offered, or choose a torch for one of "
+    remedy="Set cuda_toolkit_policy to same_major if a series of the same major is offered, or choose a torch for one "
+    "of "
     "{series} (torch_environment_torch), then: " + REPAIR,
 )
 ABSENT_NVCC = entry(
     "toolkit.absent",
     ABSENT,
-    "No compiler for CUDA {cuda} (nvcc) is installed, so no extension can be built (a build dies of 'bare_metal_version' "
-    "or 'CUDA_HOME is not set').",
+    "No compiler for CUDA {cuda} (nvcc) is installed, so no extension can be built (a build dies of "
+    "'bare_metal_version' or 'CUDA_HOME is not set').",
     cause="Only torch was installed: its wheel brings the CUDA libraries, but no compiler and no headers.",
     remedy=REPAIR,
 )
 WRONG_MAJOR = entry(
     "toolkit.wrong_major",
     BROKEN,
-    "torch was built with CUDA {cuda}, and the only compilers here are of another major version ({found}); torch refuses to "
-    "build extensions with them.",
+    "torch was built with CUDA {cuda}, and the only compilers here are of another major version ({found}); torch "
+    "refuses to build extensions with them.",
     cause="torch was upgraded to another CUDA, or the distribution's own nvidia-cuda-toolkit was installed.",
     remedy=REPAIR,
 )
@@ -96,8 +100,8 @@ WRONG_NVCC = entry(
     "toolkit.wrong_nvcc",
     DRIFTED,
     "A build by hand would use {path} (CUDA {found}, {reason}) although the right compiler is at {home}.",
-    cause="The last installed toolkit moves /usr/local/cuda, the distribution's nvcc is first on PATH, or CUDA_HOME was "
-    "set in a start-up file.",
+    cause="The last installed toolkit moves /usr/local/cuda, the distribution's nvcc is first on PATH, or CUDA_HOME "
+    "was set in a start-up file.",
     remedy=REPAIR,
 )
 BAD_CUDA_HOME = entry(
@@ -151,7 +155,7 @@ def judge(look: Look) -> Iterable[Finding]:
     yield from findings or [_fits(look, cuda, nvcc)]
 
 
-def chosen(look: Look) -> Optional[dict[str, Any]]:
+def chosen(look: Look) -> dict[str, Any] | None:
     """The compiler that the roles use for this torch; None when none fits."""
     return nvcc_choice.chosen(look.section("toolkit").get("nvccs") or [], look.torch_cuda)
 
@@ -170,7 +174,7 @@ def _missing(look: Look, facts: dict[str, Any], cuda: str) -> Finding:
     )
 
 
-def _not_offered(look: Look, facts: dict[str, Any], cuda: str) -> Optional[Finding]:
+def _not_offered(look: Look, facts: dict[str, Any], cuda: str) -> Finding | None:
     """Only where apt holds an index: a repository that was never fetched offers nothing that anybody knows of."""
     series = [str(item).replace("-", ".") for item in facts.get("series") or []]
     if not series or not look.section("repository").get("fetched"):

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from ..versions import at_least, minor
 from .lookup import NotInTable, Source
 
@@ -52,13 +50,13 @@ CLASHING_GLIBC = {
 }
 
 
-def newest_gcc(cuda: object) -> Union[int, NotInTable]:
+def newest_gcc(cuda: object) -> int | NotInTable:
     """The newest gcc major for a CUDA: 15 for "13.0.88"."""
     row = NEWEST_GCC.get(minor(cuda) or "")
     return row if row else NotInTable(f"the newest gcc for CUDA {cuda}", SOURCE)
 
 
-def glibc_clashes(cuda: object, glibc: object) -> Union[bool, NotInTable]:
+def glibc_clashes(cuda: object, glibc: object) -> bool | NotInTable:
     """Whether this CUDA's headers clash with this glibc. NotInTable is false as well."""
     key = minor(cuda) or ""
     if key not in CLASHING_GLIBC:
@@ -67,7 +65,7 @@ def glibc_clashes(cuda: object, glibc: object) -> Union[bool, NotInTable]:
     return first is not None and at_least(glibc, first)
 
 
-def first_cuda_for_glibc(glibc: object) -> Union[str, NotInTable]:
+def first_cuda_for_glibc(glibc: object) -> str | NotInTable:
     """The oldest CUDA in the table whose headers compile with this glibc: "13.0" for "2.41"."""
     for cuda, first in CLASHING_GLIBC.items():
         if first is None or not at_least(glibc, first):

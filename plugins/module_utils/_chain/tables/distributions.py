@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional, Union
 
 from .lookup import NotInTable, Source
 
@@ -89,21 +88,21 @@ DISTRIBUTIONS = {
 }
 
 
-def distribution(identity: object, version: object) -> Union[Distribution, NotInTable]:
+def distribution(identity: object, version: object) -> Distribution | NotInTable:
     """The row of an os-release ID and VERSION_ID: ("debian", "12")."""
     row = DISTRIBUTIONS.get((str(identity or "").lower(), str(version or "")))
     return row if row else NotInTable(f"{identity} {version}", SOURCE)
 
 
-def architecture(machine: object) -> Union[str, NotInTable]:
+def architecture(machine: object) -> str | NotInTable:
     """The repository's name of a machine: "sbsa" for "aarch64"."""
     row = ARCHITECTURES.get(str(machine or ""))
     return row if row else NotInTable(f"a machine of type {machine}", SOURCE)
 
 
 def repository_url(
-    mirror: object, identity: object, version: object, machine: object, directory: Optional[str] = None
-) -> Union[str, NotInTable]:
+    mirror: object, identity: object, version: object, machine: object, directory: str | None = None
+) -> str | NotInTable:
     """The address of the repository of one distribution and machine, with the closing slash.
 
     directory overrides the distribution's own, as the variable cuda_repository_distribution does.

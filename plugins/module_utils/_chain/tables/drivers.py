@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from ..versions import at_least, major, minor
 from .lookup import NotInTable, Source
 
@@ -32,25 +30,25 @@ OWN = {
 }
 
 
-def floor(cuda: object) -> Union[str, NotInTable]:
+def floor(cuda: object) -> str | NotInTable:
     """The oldest driver that runs programs of this CUDA: "580" for "13.2"."""
     row = FLOORS.get(major(cuda) or 0)
     return row if row else NotInTable(f"the oldest driver for CUDA {cuda}", SOURCE)
 
 
-def own(cuda: object) -> Union[str, NotInTable]:
+def own(cuda: object) -> str | NotInTable:
     """The driver that came with this CUDA, which PTX needs: "595.45.04" for "13.2"."""
     row = OWN.get(minor(cuda) or "")
     return row if row else NotInTable(f"the driver that came with CUDA {cuda}", SOURCE)
 
 
-def runs(driver: object, cuda: object) -> Union[bool, NotInTable]:
+def runs(driver: object, cuda: object) -> bool | NotInTable:
     """Whether a driver runs programs of this CUDA. NotInTable is false too: ask "is False" for a plain no."""
     needed = floor(cuda)
     return at_least(driver, needed) if needed else needed  # type: ignore[return-value]
 
 
-def newest_cuda(driver: object) -> Union[int, NotInTable]:
+def newest_cuda(driver: object) -> int | NotInTable:
     """The newest CUDA major that this driver runs: 12 for "570.86"."""
     fits = [cuda for cuda, needed in FLOORS.items() if at_least(driver, needed)]
     return max(fits) if fits else NotInTable(f"the CUDA of driver {driver}", SOURCE)

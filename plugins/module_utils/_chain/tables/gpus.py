@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
 
 from ..versions import at_least, numbers
 from .lookup import NotInTable, Source
@@ -19,7 +18,7 @@ class Capability:
     """first: the oldest CUDA read that has the target (11.8 means 11.8 or older). dropped: the first one without it."""
 
     first: str
-    dropped: Optional[str] = None
+    dropped: str | None = None
 
 
 CAPABILITIES = {
@@ -50,13 +49,13 @@ CAPABILITIES = {
 }
 
 
-def capability(number: object) -> Union[Capability, NotInTable]:
+def capability(number: object) -> Capability | NotInTable:
     """The row of a compute capability, "9.0", "90" or "sm_90"."""
     row = CAPABILITIES.get(dotted(number))
     return row if row else NotInTable(f"a GPU of compute capability {number}", SOURCE)
 
 
-def compiles(cuda: object, number: object) -> Union[bool, NotInTable]:
+def compiles(cuda: object, number: object) -> bool | NotInTable:
     """Whether this CUDA's nvcc has a target for the GPU. NotInTable is false too: ask "is False" for a plain no."""
     row = capability(number)
     if not row:

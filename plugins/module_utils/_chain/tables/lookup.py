@@ -1,11 +1,12 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a table answers for a row that it does not have: not a guess, an object that is false and reads as a sentence."""
+"""What a table answers for a row that it does not have: no guess, but an object that is false and reads as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class NotInTable:
     what: str
     source: Source
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> Literal[False]:
         return False
 
     def __str__(self) -> str:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
 
 from ..versions import numbers
 from .lookup import NotInTable, Source
@@ -53,14 +52,14 @@ TARGETS = {
 WITH_PTX = frozenset(("13.0", "13.2"))
 
 
-def build(version: object) -> Union[TorchBuild, NotInTable]:
+def build(version: object) -> TorchBuild | NotInTable:
     """The row of a torch version such as "2.14.1+cu130"."""
     parts = numbers(version)
     row = BUILDS.get(".".join(str(part) for part in parts[:2]))
     return row if row else NotInTable(f"torch {version}", SOURCE)
 
 
-def runs_on(cuda: object, capability: object) -> Union[bool, NotInTable]:
+def runs_on(cuda: object, capability: object) -> bool | NotInTable:
     """Whether the official x86_64 wheels of a CUDA hold code for a GPU of compute capability "9.0".
 
     False as a plain bool means no; NotInTable (also false) means that nobody wrote it down: ask "is False".

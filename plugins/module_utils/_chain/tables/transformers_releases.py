@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
 
 from ..versions import at_least, numbers, satisfies
 from .lookup import NotInTable, Source
@@ -48,13 +47,14 @@ class Fault:
 FAULTS = (
     Fault(
         ">=5.15,<5.17",
-        "transformers 5.15 and 5.16 fall back to PyTorch without a word, and do not find fla when fla-core stands alone or "
-        "flash-linear-attention is 0.4 or older",
+        "transformers 5.15 and 5.16 fall back to PyTorch without a word, and do not find fla when fla-core stands "
+        "alone or flash-linear-attention is 0.4 or older",
         "transformers 5.17 or newer",
     ),
     Fault(
         ">=5.15,<5.16",
-        "transformers 5.15 asks fla for recurrent_gated_delta_rule, a name that fla has never had, so decoding is always slow",
+        "transformers 5.15 asks fla for recurrent_gated_delta_rule, a name that fla has never had, so decoding is "
+        "always slow",
         "transformers 5.17 or newer",
     ),
     Fault(
@@ -70,18 +70,18 @@ def known(version: object) -> bool:
     return len(parts) == 2 and numbers(FIRST) <= parts <= numbers(LAST)
 
 
-def design(version: object) -> Union[str, NotInTable]:
+def design(version: object) -> str | NotInTable:
     """How a release binds its fast path: MODULE_FLAG or DECORATED."""
     if not known(version):
         return NotInTable(f"transformers {version}", SOURCE)
     return [name for first, name in DESIGNS if at_least(version, first)][-1]
 
 
-def kernels_range(version: object) -> Union[str, None, NotInTable]:
+def kernels_range(version: object) -> str | None | NotInTable:
     """The range of the kernels package that a release takes; None: any."""
     if not known(version):
         return NotInTable(f"transformers {version}", SOURCE)
-    rows: list[Optional[str]] = [window for first, window in KERNELS if at_least(version, first)]
+    rows: list[str | None] = [window for first, window in KERNELS if at_least(version, first)]
     return rows[-1]
 
 
