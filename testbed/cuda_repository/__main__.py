@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
+
+from testbed.layout import layout
 
 from . import faults, server
 from .builder import build
@@ -21,7 +22,11 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
     try:
         if options.command == "build":
-            build(options.folder, options.cache, lambda text: print(f"[{time.monotonic() - started:6.1f} s] {text}", flush=True))
+            build(
+                options.folder,
+                options.cache,
+                lambda text: print(f"[{time.monotonic() - started:6.1f} s] {text}", flush=True),
+            )
         elif options.command == "fault":
             faults.FAULTS[options.name](options.folder, options.target)
         else:
@@ -38,10 +43,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m testbed.cuda_repository", description="A stand-in for NVIDIA's CUDA repository host."
     )
+    box = layout()
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("build", help="build the repositories, or do nothing where they are current")
-    make.add_argument("--folder", type=Path, required=True, help="where to build")
-    make.add_argument("--cache", type=Path, default=_cache(), help="wheels, packed packages and the key (default: %(default)s)")
+    make.add_argument("--folder", type=Path, default=box.cuda_repository, help="where to build (default: %(default)s)")
+    cache = box.cache / "cuda_repository"
+    make.add_argument(
+        "--cache", type=Path, default=cache, help="wheels, packed packages and the key (default: %(default)s)"
+    )
     fault = commands.add_parser("fault", help="derive a broken copy of a built folder")
     fault.add_argument("name", choices=sorted(faults.FAULTS))
     fault.add_argument("--folder", type=Path, required=True, help="the built folder")
@@ -52,11 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--log", type=Path, required=True, help="one JSON object a request")
     serve.add_argument("--faults", type=Path, default=None, help="rules read at each request (default: <log>.faults)")
     return parser
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "proxmox_gpu_training" / "cuda_repository"
 
 
 if __name__ == "__main__":

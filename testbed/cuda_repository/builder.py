@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the stand-in: wheels to packages, packages to signed flat repositories, all of it to one folder that appears at once.
+"""Builds the stand-in: packages from wheels, signed flat repositories from packages, in one folder that appears whole.
 
-The cache holds what is expensive (wheels, the packages made from them, the signing key) and may be shared by several folders.
+The cache holds what is expensive (wheels, the packages made from them, the signing key) and may be shared by several
+folders.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from . import catalogue, config_packages, deb, index, repack, signing, wheels
@@ -31,9 +32,10 @@ _WHEEL_SOURCES = ("deb.py", "repack.py", "stub_library.py")
 def build(folder: Path, cache: Path, log: Log) -> Path:
     """Build the stand-in for NVIDIA's CUDA repository host in ``folder`` and return it.
 
-    ``folder`` afterwards holds ``compute/cuda/repos/<distro>/<arch>/``, ``fingerprint``, ``manifest.json`` (machine-readable) and
-    ``CONTENTS.md`` (what is NVIDIA's and what is empty), and ``signing/`` with the private key, which the server does not serve.
-    A folder that was built from the same sources and the same key is left as it is. Raises BuildError.
+    ``folder`` afterwards holds ``compute/cuda/repos/<distro>/<arch>/``, ``fingerprint``, ``manifest.json``
+    (machine-readable) and ``CONTENTS.md`` (what is NVIDIA's and what is empty), and ``signing/`` with the private key,
+    which the server does not serve. A folder that was built from the same sources and the same key is left as it is.
+    Raises BuildError.
     """
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock"):
@@ -63,9 +65,9 @@ def built_key(folder: Path) -> str:
 
 
 def sign(folder: Path, arch: str, files: Mapping[str, bytes], signer: signing.Signer) -> None:
-    """Write ``files`` (Packages and its compressed form) into a repository's ``folder``, and Release with both signatures."""
+    """Write ``files`` (Packages in its two forms) into a repository's ``folder``, and Release with both signatures."""
     # apt refuses an index that is dated in the future by a container's clock.
-    release = index.release_text(arch, datetime.now(timezone.utc) - timedelta(minutes=1), files).encode()
+    release = index.release_text(arch, datetime.now(UTC) - timedelta(minutes=1), files).encode()
     signed = {"Release": release, "InRelease": signer.clear(release), "Release.gpg": signer.detached(release)}
     for name, content in {**files, **signed}.items():
         replace(folder / name, content)

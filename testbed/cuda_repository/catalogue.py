@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages a repository of the stand-in offers: names, versions and dependencies. Pure data and small functions over it.
+"""Which packages a repository of the stand-in offers, with their versions and dependencies: data and pure functions.
 
-Versions are those of one CUDA release a series (12.8.1, 13.0.3, 13.2.2), taken from NVIDIA's own ``cuda-toolkit`` wheel of that
-release; a Debian version is the component's with "-1". Names come from package lists that users published. NVIDIA's Depends
-lines could not be read in full: those written here agree with every published closure that was found, see README.md.
+Versions are those of one CUDA release a series (12.8.1, 13.0.3, 13.2.2), taken from NVIDIA's own ``cuda-toolkit``
+wheel of that release; a Debian version is the component's with "-1". Names come from package lists that users
+published. NVIDIA's Depends lines could not be read in full: those written here agree with every published closure that
+was found, see README.md.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ libcusolver-dev          11.7.2.55  12.0.3.29  -
 """
 
 _RUNTIME_LIBRARIES = (
-    "cuda-cudart cuda-nvrtc cuda-opencl libcublas libcufft libcufile libcurand libcusolver libcusparse libnpp libnvfatbin "
-    "libnvjitlink libnvjpeg"
+    "cuda-cudart cuda-nvrtc cuda-opencl libcublas libcufft libcufile libcurand libcusolver libcusparse libnpp "
+    "libnvfatbin libnvjitlink libnvjpeg"
 )
 # stem -> stems of the same series that it depends on; a stem that the series lacks drops out.
 _DEPENDS = {
@@ -145,8 +146,8 @@ _NEEDS_CONFIG = frozenset(_RUNTIME_LIBRARIES.split())
 class Package:
     """One package of the index.
 
-    ``contents`` says what it holds: "wheel" (NVIDIA's own files, by the recipe of ``stem``), "config" (files that the stand-in
-    writes after NVIDIA's) or "" (nothing).
+    ``contents`` says what it holds: "wheel" (NVIDIA's own files, by the recipe of ``stem``), "config" (files that the
+    stand-in writes after NVIDIA's) or "" (nothing).
     """
 
     name: str
@@ -248,5 +249,5 @@ def description(package: Package) -> str:
             f"Repackaged from the PyPI wheel {RECIPES[package.stem].wheel} of CUDA {dotted(package.series)} for tests."
         )
     if package.contents == "config":
-        return f"stand-in for NVIDIA's {package.name}: same links and paths\nWritten by the testbed after NVIDIA's package."
-    return f"empty stand-in for NVIDIA's {package.name}\nHolds the name, the version and the dependencies, no file of NVIDIA's."
+        return f"stand-in for NVIDIA's {package.name}: same links and paths\nWritten by the testbed."
+    return f"empty stand-in for NVIDIA's {package.name}\nName, version and dependencies are NVIDIA's; no file is."

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The packages whose files the stand-in writes itself: cuda-keyring and the three ``config-common`` ones.
 
-Their effects are NVIDIA's: /usr/local/cuda and /usr/local/cuda-<major> are alternatives whose priority is the series without its
-dot (13.0 -> 130), so the newest series wins, and two files tell the linker where the libraries are.
+Their effects are NVIDIA's: /usr/local/cuda and /usr/local/cuda-<major> are alternatives whose priority is the series
+without its dot (13.0 -> 130), so the newest series wins, and two files tell the linker where the libraries are.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def keyring_fields() -> dict[str, str]:
         "Package": "cuda-keyring",
         "Version": KEYRING_VERSION,
         "Architecture": "all",
-        "Description": "stand-in for NVIDIA's cuda-keyring\nThe testbed's own key, with NVIDIA's file names and NVIDIA's URL.",
+        "Description": "stand-in for NVIDIA's cuda-keyring\nThe testbed's own key under NVIDIA's file names and URL.",
     }
 
 
@@ -89,7 +89,11 @@ def config(package: Package, repository: Repository) -> Contents:
     of_series, of_major, _ = config_names(package.series)
     number = major(package.series)
     if package.name == of_series:
-        words = {"root": f"/{toolkit_root(package.series)}", "major": number, "priority": package.series.replace("-", "")}
+        words = {
+            "root": f"/{toolkit_root(package.series)}",
+            "major": number,
+            "priority": package.series.replace("-", ""),
+        }
         return Contents((), {"postinst": _POSTINST.format(**words), "prerm": _PRERM.format(**words)})
     linked, name = (f"cuda-{number}", f"988_cuda-{number}") if package.name == of_major else ("cuda", "000_cuda")
     path = f"etc/ld.so.conf.d/{name}.conf"

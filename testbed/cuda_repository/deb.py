@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A writer for Debian binary packages, standard library only (format: deb(5), deb-control(5)).
 
-Written by hand rather than through dpkg-deb for one reason: files go from a wheel's zip straight into the package, so that a
-compiler of 360 MB is never unpacked to disk. The bytes depend on the arguments alone.
+Written by hand rather than through dpkg-deb for one reason: files go from a wheel's zip straight into the package, so
+that a compiler of 360 MB is never unpacked to disk. The bytes depend on the arguments alone.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Entry:
 def control_text(fields: Mapping[str, str]) -> str:
     """``fields`` as one control paragraph, ending in a newline.
 
-    A value of several lines is written in the folded form: each further line starts with a space, an empty one becomes " .".
-    An empty value leaves its field out.
+    A value of several lines is written in the folded form: each further line starts with a space, an empty one becomes
+    " .". An empty value leaves its field out.
     """
     known = [name for name in _ORDER if fields.get(name)]
     other = sorted(name for name in fields if name not in _ORDER and fields[name])
@@ -74,9 +74,9 @@ def write(
 ) -> None:
     """Write the package ``path``; ``entries`` is consumed one file at a time, and Installed-Size is filled in.
 
-    ``scripts`` maps a maintainer script's name (postinst, prerm, ...) to its text; ``conffiles`` are absolute paths; ``triggers`` is
-    the text of the control file of that name (deb-triggers(5)).
-    The file appears at ``path`` whole or not at all.
+    ``scripts`` maps a maintainer script's name (postinst, prerm, ...) to its text; ``conffiles`` are absolute paths;
+    ``triggers`` is the text of the control file of that name (deb-triggers(5)). The file appears at ``path`` whole or
+    not at all.
     """
     with tempfile.TemporaryFile(dir=path.parent) as data:
         sums, size = _write_data(data, entries)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The driver packages of NVIDIA's repositories, all empty here: the traps that a container must never install.
 
-NVIDIA's Debian repositories have one package a component and any number of versions of it; the Ubuntu ones have the branch in
-the package's name.
+NVIDIA's Debian repositories have one package a component and any number of versions of it; the Ubuntu ones have the
+branch in the package's name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FROM_DISTRIBUTION = {"nvidia-kernel-dkms": ("dkms",), "nvidia-kernel-open-dkms"
 
 def driver_packages(family: str) -> list[tuple[str, str, tuple[str, ...]]]:
     """(name, version, depends) for "debian" or "ubuntu"."""
-    found = list(_HARMLESS)
+    found: list[tuple[str, str, tuple[str, ...]]] = list(_HARMLESS)
     for version in _VERSIONS:
         if family == "debian":
             exact = f"{version}-1"

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from testbed.errors import TestbedError
 
-class BuildError(Exception):
+
+class BuildError(TestbedError):
     """The stand-in could not be built; the message is one sentence for the person at the keyboard."""

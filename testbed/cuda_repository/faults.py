@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Broken copies of a built folder, for tests that provoke a fault for real.
 
-Each function takes a built folder, makes ``target`` (which must not exist) as a copy of hard links, breaks one repository of it, and
-returns ``target``. The built folder stays as it is. Serve the copy with ``server.serving`` or the ``serve`` command.
+Each function takes a built folder, makes ``target`` (which must not exist) as a copy of hard links, breaks one
+repository of it, and returns ``target``. The built folder stays as it is. Serve the copy with ``server.serving`` or
+the ``serve`` command.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def without_series(folder: Path, target: Path, name: str = _DEFAULT, series: str
     """A good repository that never got ``series``: neither its packages nor what depends on them."""
     place = _copy(folder, target, name)
     kept = [text for text in _stanzas(place) if f"-{series}" not in text]
-    for path in place.glob(f"*-{series}_*.deb"):
+    for path in place.glob(f"*-{series}[-_]*.deb"):
         path.unlink()
     _resign(place, target, repository(name), [f"{text}\n" for text in kept])
     return target
@@ -151,7 +152,7 @@ def _resign(place: Path, target: Path, of: Repository, parts: list[str]) -> None
 
 
 def _replace_keyring(place: Path, of: Repository, public_key: bytes) -> str:
-    """A new keyring package in ``place``; returns its SHA-256. The index keeps the old one's, nobody installs it from there."""
+    """A new keyring package in ``place``, beside the index that knows the old one; returns its SHA-256."""
     contents = config_packages.keyring(of, public_key)
     deb.write(place / KEYRING_DEB, config_packages.keyring_fields(), contents.entries, {}, contents.conffiles)
     return index.digest_file(place / KEYRING_DEB).sums["SHA256"]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The index files of a flat apt repository, in the form that NVIDIA's publishing script gives them.
 
-That form differs from Debian's: ``Origin: NVIDIA``, ``Label: NVIDIA CUDA``, a single ``Architecture`` that is NVIDIA's path
-name, no Suite, no Valid-Until, ``Acquire-By-Hash: no``, and file names that start with "./".
+That form differs from Debian's: ``Origin: NVIDIA``, ``Label: NVIDIA CUDA``, a single ``Architecture`` that is NVIDIA's
+path name, no Suite, no Valid-Until, ``Acquire-By-Hash: no``, and file names that start with "./".
 """
 
 from __future__ import annotations
@@ -65,7 +65,12 @@ def packages_files(stanzas: Iterable[str]) -> dict[str, bytes]:
 
 def release_text(arch: str, date: datetime, files: Mapping[str, bytes]) -> str:
     """The Release file over ``files`` (name -> content); ``date`` must carry UTC, apt refuses a date in the future."""
-    lines = ["Origin: NVIDIA", "Label: NVIDIA CUDA", f"Architecture: {arch}", f"Date: {format_datetime(date, usegmt=True)}"]
+    lines = [
+        "Origin: NVIDIA",
+        "Label: NVIDIA CUDA",
+        f"Architecture: {arch}",
+        f"Date: {format_datetime(date, usegmt=True)}",
+    ]
     for heading, field in (("MD5Sum", "MD5sum"), ("SHA1", "SHA1"), ("SHA256", "SHA256")):
         lines.append(f"{heading}:")
         for name, content in sorted(files.items()):

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where things lie in the stand-in for NVIDIA's CUDA repository host: pure data and path arithmetic.
 
-NVIDIA keeps one flat repository (``deb ... /``) a distribution and architecture below ``compute/cuda/repos``. Which series
-a repository offers follows what users report of the real ones: debian13 never got 12.x or 13.0, ubuntu2204 no 13.2.
+NVIDIA keeps one flat repository (``deb ... /``) a distribution and architecture below ``compute/cuda/repos``. Which
+series a repository offers follows what users report of the real ones: debian13 never got 12.x or 13.0, ubuntu2204 no
+13.2.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Repository:
 
     @property
     def family(self) -> str:
-        """ "debian" or "ubuntu": NVIDIA names its driver packages differently for the two."""
+        """Either "debian" or "ubuntu": NVIDIA names its driver packages differently for the two."""
         return self.distro.rstrip("0123456789")
 
     @property
@@ -64,7 +65,9 @@ _SERIES = {
     "ubuntu2404": ("12-8", "13-0", "13-2"),
 }
 REPOSITORIES = tuple(
-    Repository(distro, arch, series) for distro, series in _SERIES.items() for arch in sorted(_ARCHITECTURES, reverse=True)
+    Repository(distro, arch, series)
+    for distro, series in _SERIES.items()
+    for arch in sorted(_ARCHITECTURES, reverse=True)
 )
 
 
@@ -77,12 +80,12 @@ def repository(name: str) -> Repository:
 
 
 def dotted(series: str) -> str:
-    """"13-0" -> "13.0"."""
+    """13.0 for "13-0"."""
     return series.replace("-", ".")
 
 
 def major(series: str) -> str:
-    """"13-0" -> "13"."""
+    """13 for "13-0"."""
     return series.partition("-")[0]
 
 

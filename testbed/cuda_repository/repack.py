@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a wheel's layout (``nvidia/cu13/...``) to the tree of NVIDIA's Debian packages (``/usr/local/cuda-X.Y/...``).
 
-Paths, and who owns the ``include``, ``lib64`` and unversioned library links, follow ``dpkg -L`` of NVIDIA's packages. Several
-packages ship the same link to the same folder; dpkg allows that.
+Paths, and who owns the ``include``, ``lib64`` and unversioned library links, follow ``dpkg -L`` of NVIDIA's packages.
+Several packages ship the same link to the same folder; dpkg allows that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _TARGET = "targets/x86_64-linux"
 _INCLUDE, _LIB = f"{_TARGET}/include", f"{_TARGET}/lib"
 _HEADERS = (r"include/(.+)", rf"{_INCLUDE}/\1")
 
-# 13.2's wheel carries a profile for the wheel's own tree; NVIDIA's Debian packages have one for targets/, as 13.0's wheel does.
+# 13.2's wheel carries a profile for the wheel's own tree; NVIDIA's Debian packages have one for targets/, as 13.0's
+# wheel does.
 _PROFILE = (
     ('"-I$(TOP)/include"', '"-I$(TOP)/$(_TARGET_DIR_)/include"'),
     ('"$(TOP)/include/cccl"', '"$(TOP)/$(_TARGET_DIR_)/include/cccl"'),
@@ -35,7 +36,8 @@ _PROFILE = (
 class Recipe:
     """How one package is made from one wheel.
 
-    ``rules``: (pattern, replacement) on the path below ``nvidia/cuNN``; the first match wins, no match leaves a file out.
+    ``rules``: (pattern, replacement) on the path below ``nvidia/cuNN``; the first match wins, no match leaves a file
+    out.
     ``links``: (path, target) below the toolkit's root. "{version}" stands for the package's upstream version.
     ``triggers``: the control file of that name; a package with a shared library has the linker's cache renewed.
     """
@@ -83,7 +85,7 @@ RECIPES: dict[str, Recipe] = {
 
 
 def entries(stem: str, package: str, series: str, version: str, archive: Path) -> Iterator[Entry]:
-    """The files and links of ``package``, read from the wheel ``archive`` one at a time. ``version``: upstream, "13.0.96"."""
+    """The files and links of ``package``, read one at a time from the wheel ``archive``. ``version``: "13.0.96"."""
     recipe = RECIPES[stem]
     root = toolkit_root(series)
     tops: set[str] = set()

@@ -11,9 +11,10 @@ from .repack import RECIPES
 _HEAD = """\
 # A stand-in for NVIDIA's CUDA repository host
 
-Built by `python3 -m testbed.cuda_repository build` for tests; it is not NVIDIA's repository and must not be published: the
-compiler, headers and libraries inside are NVIDIA's and stay under NVIDIA's licence (`/usr/share/doc/<package>/copyright`).
-The signing key is the stand-in's own. `signing/` holds its private half and is not served.
+Built by `python3 -m testbed.cuda_repository build` for tests; it is not NVIDIA's repository and must not be published:
+the compiler, headers and libraries inside are NVIDIA's and stay under NVIDIA's licence
+(`/usr/share/doc/<package>/copyright`). The signing key is the stand-in's own. `signing/` holds its private half and is
+not served.
 
 ## NVIDIA's own files, repackaged from PyPI wheels (x86_64 only)
 
@@ -21,9 +22,9 @@ The signing key is the stand-in's own. `signing/` holds its private half and is 
 |---|---|---|
 """
 _TAIL = """
-Written by the stand-in after NVIDIA's: `cuda-keyring` (NVIDIA's true URL, the stand-in's key), the `config-common` packages,
-the link stub `libcuda.so` of `cuda-driver-dev` (symbols of NVIDIA's cuda.h, each answers CUDA_ERROR_STUB_LIBRARY), and
-`nvcc.profile` of 13.2, whose paths are turned from the wheel's tree to `targets/`.
+Written by the stand-in after NVIDIA's: `cuda-keyring` (NVIDIA's true URL, the stand-in's key), the `config-common`
+packages, the link stub `libcuda.so` of `cuda-driver-dev` (symbols of NVIDIA's cuda.h, each answers
+CUDA_ERROR_STUB_LIBRARY), and `nvcc.profile` of 13.2, whose paths are turned from the wheel's tree to `targets/`.
 
 ## Empty packages (name, version and dependencies only)
 
@@ -46,5 +47,7 @@ def contents_text() -> str:
                 empty.setdefault(package.name, set()).add(package.version)
     real = "\n".join(rows[name] for name in sorted(rows)) + "\n"
     hollow = "\n".join(f"- {name}: {', '.join(sorted(versions))}" for name, versions in sorted(empty.items())) + "\n"
-    offered = "\n".join(f"- {entry.name}: {', '.join(dotted(series) for series in entry.series)}" for entry in REPOSITORIES)
+    offered = "\n".join(
+        f"- {entry.name}: {', '.join(dotted(series) for series in entry.series)}" for entry in REPOSITORIES
+    )
     return f"{_HEAD}{real}{_TAIL}{hollow}\n## Series by repository\n\n{offered}\n"

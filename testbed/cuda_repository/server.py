@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A loopback HTTP server for a built folder, which writes down every request and can be told to misbehave.
 
-Log: one JSON object a line, written when the answer is finished: ``time`` (seconds since the epoch), ``method``, ``path``,
-``status``, ``bytes`` (of the body, as sent).
+Log: one JSON object a line, written when the answer is finished: ``time`` (seconds since the epoch), ``method``,
+``path``, ``status``, ``bytes`` (of the body, as sent).
 
-Faults: a JSON list in a file that is read anew at each request, so that a test switches them on and off under a running
-server: ``[{"prefix": "/compute/cuda/repos/debian12", "answer": 503}]``. The first rule whose prefix fits decides. ``answer`` is an
-HTTP status, "hang" (the connection stays open and silent) or "cut" (half of the body, then the connection closes).
+Faults: a JSON list in a file that is read anew at each request, so that a test switches them on and off under a
+running server: ``[{"prefix": "/compute/cuda/repos/debian12", "answer": 503}]``. The first rule whose prefix fits
+decides. ``answer`` is an HTTP status, "hang" (the connection stays open and silent) or "cut" (half of the body, then
+the connection closes).
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _Handler(SimpleHTTPRequestHandler):
         self._sent = _copy(source, outputfile, left)
         self.close_connection = self.close_connection or self._cut
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, *_: Any) -> None:
         """The JSON log says it all."""
 
 
@@ -121,10 +122,6 @@ def _copy(source: IO[bytes], target: IO[bytes], left: int) -> int:
         sent += len(block)
         left -= len(block)
     return sent
-
-
-
-
 
 
 def serve(folder: Path, port: int, log: Path, faults: Path | None = None) -> None:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The stand-in's signing keys, made and used through gpg in throw-away homes.
 
-A key lives as four files in a folder of its own (secret.asc, public.asc, public.gpg, fingerprint). Its owner's name says that it
-is a stand-in. gpg never sees the person's own key ring.
+A key lives as four files in a folder of its own (secret.asc, public.asc, public.gpg, fingerprint). Its owner's name
+says that it is a stand-in. gpg never sees the person's own key ring.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Key:
 
 
 class _Home:
-    """A gpg home that exists for the time of a ``with`` block; short, because the agent's socket path is limited to 107 bytes."""
+    """A gpg home for the time of a ``with`` block; its path is short, because a socket's may have 107 bytes."""
 
     def __enter__(self) -> _Home:
         self._folder = Path(tempfile.mkdtemp(prefix="gpg-", dir="/tmp"))

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A linker stub for libcuda.so.1, made from the function names in NVIDIA's cuda.h.
 
-cuda-driver-dev holds such a stub so that ``-lcuda`` links on a machine without a driver. NVIDIA's own is in no wheel, so this
-one is written here: an ELF shared object (x86-64, System V ABI) with the soname and every symbol. As in NVIDIA's stub, each
-function answers CUDA_ERROR_STUB_LIBRARY.
+cuda-driver-dev holds such a stub so that ``-lcuda`` links on a machine without a driver. NVIDIA's own is in no wheel,
+so this one is written here: an ELF shared object (x86-64, System V ABI) with the soname and every symbol. As in
+NVIDIA's stub, each function answers CUDA_ERROR_STUB_LIBRARY.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ _SONAME = "libcuda.so.1"
 _FUNCTION = re.compile(r"\b(cu[A-Z]\w*)\s*\(|^#\s*define\s+cu[A-Z]\w*\s+(cu[A-Z]\w*)\s*$", re.MULTILINE)
 
 _CODE = b"\xb8" + struct.pack("<I", 34) + b"\xc3"  # mov eax, CUDA_ERROR_STUB_LIBRARY; ret
-_HEADER, _SEGMENT, _SECTION = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
+_HEADER, _SEGMENT, _SECTION = (
+    struct.Struct("<16sHHIQQQIHHHHHH"),
+    struct.Struct("<IIQQQQQQ"),
+    struct.Struct("<IIQQQQIIQQ"),
+)
+_GLOBAL_FUNCTION = 0x12
 _SYMBOL, _DYNAMIC = struct.Struct("<IBBHQQ"), struct.Struct("<QQ")
 _CODE_AT = _HEADER.size + 2 * _SEGMENT.size
 
@@ -42,7 +47,7 @@ def shared_object(soname: str, functions: list[str]) -> bytes:
         offset[name] = len(strings)
         strings += name.encode() + b"\0"
     symbols = bytes(_SYMBOL.size) + b"".join(
-        _SYMBOL.pack(offset[name], 0x12, 0, 1, _CODE_AT, len(_CODE)) for name in functions  # 0x12: global function
+        _SYMBOL.pack(offset[name], _GLOBAL_FUNCTION, 0, 1, _CODE_AT, len(_CODE)) for name in functions
     )
     # A hash table of one bucket: the first symbol, then each one's successor. Slow to look up in, and right.
     count = len(functions) + 1

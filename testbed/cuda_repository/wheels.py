@@ -81,10 +81,13 @@ def _download(wheel: Wheel, folder: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise BuildError(f"pip needed more than {_TIMEOUT} s for {what}: check the index that pip is configured to use.") from exc
+        raise BuildError(
+            f"pip needed more than {_TIMEOUT} s for {what}: check the index that pip is configured to use."
+        ) from exc
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or done.stderr.splitlines()[-1:]
-        raise BuildError(f"pip could not download {what}: {errors[-1] if errors else f'exit status {done.returncode}'}")
+        said = done.stderr.splitlines() or [f"exit status {done.returncode}"]
+        reason = next((line for line in reversed(said) if line.startswith("ERROR:")), said[-1])
+        raise BuildError(f"pip could not download {what}: {reason}")
 
 
 def _slim(path: Path) -> Path:
