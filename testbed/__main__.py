@@ -19,7 +19,7 @@ FIRST_NUMBERED = 210
 
 
 def log(message: str) -> None:
-    print(f"testbed: {message}", flush=True)
+    print(f"testbed: {message}", file=sys.stderr, flush=True)
 
 
 def ids_of(text: str) -> list[str]:
@@ -33,12 +33,12 @@ def ids_of(text: str) -> list[str]:
     return found
 
 
-def command_up(box: Layout, options: argparse.Namespace) -> None:
+def command_up(box: Layout, options: argparse.Namespace) -> int:
     wish = Wish(sshd=options.sshd)
     numbered = range(FIRST_NUMBERED, FIRST_NUMBERED + options.containers)
     wishes = dict.fromkeys([*(str(number) for number in numbered), *options.ids], wish)
     up.up(box, wishes, log)
-    command_status(box, options)
+    return command_status(box, options)
 
 
 def command_down(box: Layout, options: argparse.Namespace) -> None:
@@ -46,13 +46,11 @@ def command_down(box: Layout, options: argparse.Namespace) -> None:
     log(f"{box.state.name} is gone ({ended} processes ended)")
 
 
-def command_status(box: Layout, options: argparse.Namespace) -> None:
+def command_status(box: Layout, options: argparse.Namespace) -> int:
+    """Exit code 0 says that the box is up."""
     status = status_of(box)
-    if getattr(options, "json", False):
-        print(json.dumps(status, indent=2))
-        return
-    for line in status_lines(status):
-        print(line)
+    print(json.dumps(status, indent=2) if getattr(options, "json", False) else "\n".join(status_lines(status)))
+    return 0 if status["up"] else 1
 
 
 def status_of(box: Layout) -> dict[str, object]:
@@ -65,14 +63,15 @@ def status_of(box: Layout) -> dict[str, object]:
         for vmid in containers.known_ids(node)
     }
     node_up = namespaces.init_pid(node) is not None
-    sshd = node_up and services.answers(ports.get(node.sshd_port_key, 0), b"SSH-")
+    sshd = node_up and services.sshd_runs(node, ports.get(node.sshd_port_key, 0))
+    web = "web" in ports and services.listens(f"{box.cgroup}/web", ports["web"])
     as_declared = all(one["running"] == one["declared"] for one in shown.values())
     return {
         "name": box.state.name,
         "state": str(box.state),
-        "up": bool(sshd and shown and as_declared),
+        "up": bool(sshd and web and shown and as_declared),
         "node": {"name": node.name, "runs": node_up, "sshd": sshd, "port": ports.get(node.sshd_port_key)},
-        "web": {"port": ports.get("web"), "answers": "web" in ports and services.answers(ports["web"])},
+        "web": {"port": ports.get("web"), "answers": web},
         "containers": shown,
         "inventory": str(box.state / "inventory.yml"),
         "ssh": " ".join(client.ssh_command(box)) if sshd else None,
@@ -201,11 +200,10 @@ def main(arguments: list[str]) -> int:
     try:
         if options.verb not in ("status", "down"):
             refusals.refuse_wrong_machine()
-        options.run(layout(), options)
+        return options.run(layout(), options) or 0
     except TestbedError as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

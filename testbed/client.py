@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
+import shlex
 import subprocess
 from pathlib import Path
 
 from testbed import containers, machine, state
 from testbed.layout import Layout
+from testbed.refusals import os_release
 
 
 def ensure_key(box: Layout) -> str:
@@ -56,13 +58,38 @@ def ssh_options(box: Layout) -> list[str]:
     ]  # fmt: skip
 
 
+def write_ssh_config(box: Layout) -> None:
+    """``ssh -F client/ssh_config pve1``: nodes by name, containers with an sshd of their own as ``ssh210``."""
+    ports = state.load_ports(box)
+    hosts = {}
+    for node in box.nodes:
+        hosts[node.name] = ports[node.sshd_port_key]
+        for vmid in containers.known_ids(node):
+            if containers.own(node, vmid)["sshd_port"]:
+                hosts[f"ssh{vmid}"] = ports[f"container sshd {vmid}"]
+    lines = [f"Host {name}\n    Port {port}" for name, port in hosts.items()]
+    lines += [
+        "Host *",
+        "    HostName 127.0.0.1",
+        "    User root",
+        f'    IdentityFile "{box.client / "id_ed25519"}"',
+        "    IdentitiesOnly yes",
+        f'    UserKnownHostsFile "{box.client / "known_hosts"}"',
+        "    GlobalKnownHostsFile /dev/null",
+        "    StrictHostKeyChecking yes",
+        "    BatchMode yes",
+        f'    ControlPath "{box.control_path}/%C"',
+    ]
+    (box.client / "ssh_config").write_text("\n".join(lines) + "\n")
+
+
 def ssh_command(box: Layout, user: str = "root") -> list[str]:
     port = state.load_ports(box)[box.nodes[0].sshd_port_key]
     return ["ssh", *ssh_options(box), "-p", str(port), f"{user}@127.0.0.1"]
 
 
 def product_variables(box: Layout, description: dict[str, object]) -> dict[str, object]:
-    """The collection's own variables that hand this machine's way to pip, and the box's CUDA repository, to containers."""
+    """The collection's own variables that hand the machine's way to pip, and the CUDA repository, to containers."""
     pip = description["pip"]
     assert isinstance(pip, dict)
     variables: dict[str, object] = {
@@ -74,14 +101,19 @@ def product_variables(box: Layout, description: dict[str, object]) -> dict[str, 
         "torch_environment_extra_index_urls": pip.get("extra-index-url", []),
         "torch_environment_find_links": pip.get("find-links", []),
     }
-    repository = box.cuda_repository
-    if (repository / "fingerprint").exists():
-        port = state.load_ports(box)["web"]
-        variables["cuda_repository_mirror"] = f"http://127.0.0.1:{port}/compute/cuda/repos"
-        variables["cuda_repository_key_fingerprints"] = (repository / "fingerprint").read_text().split()
-        if keyring := next(iter(sorted(repository.glob("compute/cuda/repos/*/*/cuda-keyring_*.deb"))), None):
-            variables["cuda_repository_keyring_sha256"] = hashlib.sha256(keyring.read_bytes()).hexdigest()
+    manifest = json.loads((box.cuda_repository / "manifest.json").read_text())
+    port = state.load_ports(box)["web"]
+    system = f"{os_release()['ID']}{os_release()['VERSION_ID']}"
+    repository = manifest["repositories"].get(f"{system}/{cuda_architecture()}", {})
+    variables["cuda_repository_mirror"] = f"http://127.0.0.1:{port}/compute/cuda/repos"
+    variables["cuda_repository_key_fingerprints"] = [manifest["fingerprint"]]
+    variables["cuda_repository_keyring_sha256"] = repository.get("keyring_sha256")
     return {name: value for name, value in variables.items() if value not in (None, [], "")}
+
+
+def cuda_architecture() -> str:
+    """NVIDIA's name for the machine's architecture."""
+    return {"x86_64": "x86_64", "aarch64": "sbsa"}.get(os.uname().machine, os.uname().machine)
 
 
 def write_certificates(box: Layout, description: dict[str, object]) -> None:
@@ -103,7 +135,7 @@ def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
         "ansible_host": "127.0.0.1",
         "ansible_user": "root",
         "ansible_ssh_private_key_file": str(box.client / "id_ed25519"),
-        "ansible_ssh_common_args": " ".join(ssh_options(box)[:2] + ssh_options(box)[4:]),
+        "ansible_ssh_common_args": shlex.join([*ssh_options(box)[:2], *ssh_options(box)[4:]]),
         "ansible_control_path_dir": str(box.control_path),
     }
     by_id = {}
@@ -134,6 +166,7 @@ def write_inventory(box: Layout) -> None:
     description = machine.describe()
     write_certificates(box, description)
     write_known_hosts(box)
+    write_ssh_config(box)
     box.control_path.mkdir(mode=0o700, exist_ok=True)
     (box.state / "machine.json").write_text(json.dumps(description, indent=2) + "\n")
     header = "# Written by the testbed: a node in a box. Its pct is a stand-in.\n---\n"

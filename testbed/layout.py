@@ -101,6 +101,11 @@ class Layout:
         return self.state / "cuda_repository"
 
     @property
+    def web_log(self) -> Path:
+        """One JSON object a request to the CUDA repository; faults are read from ``web.log.faults`` beside it."""
+        return self.state / "web.log"
+
+    @property
     def control_path(self) -> Path:
         """ControlMaster sockets of clients: a short path, because a unix socket's is limited to 108 bytes."""
         return Path("/run") / f"proxmox_gpu_testbed-{self.identity}"

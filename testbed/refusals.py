@@ -66,6 +66,16 @@ def missing_packages() -> list[str]:
     return sorted({package for command, package in PACKAGES.items() if not Path(command).exists()})
 
 
+def refuse_overlay(folder: Path) -> None:
+    """Containers are overlays, and the kernel makes none on top of another (a container's disk, say)."""
+    query = ["stat", "-f", "-c", "%T", str(folder)]
+    kind = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+    if kind in ("overlayfs", "nfs"):
+        raise TestbedError(
+            f"{folder} lies on {kind}, where no overlay can be made: put the checkout on a disk of its own."
+        )
+
+
 def refuse_missing_packages() -> None:
     if missing := missing_packages():
         raise TestbedError(

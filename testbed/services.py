@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from testbed import cgroups, namespaces, state
+from testbed import cgroups, cuda_repository, namespaces, state
 from testbed.errors import TestbedError
 from testbed.layout import Layout, NodeLayout
 
@@ -26,41 +28,63 @@ def answers(port: int, greeting: bytes = b"") -> bool:
         return False
 
 
+def listens(cgroup: str, port: int) -> bool:
+    """Does a process of this cgroup listen on the loopback port? (Another one may have taken a dead box's port.)"""
+    inodes = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and int(fields[1].split(":")[1], 16) == port:
+            inodes.add(f"socket:[{fields[9]}]")
+    for pid in cgroups.processes(cgroup):
+        with contextlib.suppress(OSError):
+            if any(os.readlink(descriptor) in inodes for descriptor in Path(f"/proc/{pid}/fd").iterdir()):
+                return True
+    return False
+
+
+def sshd_runs(node: NodeLayout, port: int) -> bool:
+    return listens(f"{node.cgroup}/services", port) and answers(port, b"SSH-")
+
+
 def ensure_sshd(node: NodeLayout) -> None:
     port = state.load_ports(node.box)[node.sshd_port_key]
-    if answers(port, b"SSH-"):
+    if sshd_runs(node, port):
         return
     namespaces.run_in_node(node, ["/usr/sbin/sshd", "-f", "/etc/ssh/sshd_config", "-E", "/var/log/sshd.log"])
     _wait(lambda: answers(port, b"SSH-"), f"sshd of {node.name} on port {port}", str(node.folder / "log/sshd.log"))
 
 
-def has_cuda_repository() -> bool:
-    return importlib.util.find_spec("testbed.cuda_repository") is not None
+def keep_port(box: Layout, purpose: str, cgroup: str) -> int:
+    """The port of a purpose; a new one when somebody else has taken it while the box was dead."""
+    port = state.port_for(box, purpose)
+    if not state.is_free(port) and not listens(cgroup, port):
+        state.forget_port(box, purpose)
+        port = state.port_for(box, purpose)
+    return port
 
 
 def ensure_web(box: Layout, log: Callable[[str], None]) -> None:
-    """Build the CUDA repository (idempotent, the builder's business) and serve it."""
-    if has_cuda_repository():
-        from testbed import cuda_repository
-
-        if hasattr(cuda_repository, "build"):
-            cuda_repository.build(box.cuda_repository, box.cache / "cuda_repository", log)
-    box.cuda_repository.mkdir(exist_ok=True)
-    port = state.port_for(box, "web")
-    if answers(port):
+    """Build the CUDA repository (idempotent, its builder's business) and serve it."""
+    try:
+        cuda_repository.build(box.cuda_repository, box.cache / "cuda_repository", log)
+    except cuda_repository.BuildError as error:
+        raise TestbedError(str(error)) from None
+    port = keep_port(box, "web", f"{box.cgroup}/web")
+    if listens(f"{box.cgroup}/web", port):
         return
-    logfile = box.state / "web.log"
-    with open(logfile, "a") as output:
+    command = ["serve", "--folder", str(box.cuda_repository), "--port", str(port), "--log", str(box.web_log)]
+    output = box.state / "web.output"
+    with open(output, "a") as file:
         subprocess.Popen(
-            [sys.executable, "-m", "testbed.web", str(box.cuda_repository), str(port)],
+            [sys.executable, "-m", "testbed.cuda_repository", *command],
             cwd=box.checkout,
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+            stdout=file,
+            stderr=file,
             start_new_session=True,
             preexec_fn=cgroups.joiner(f"{box.cgroup}/web"),
         )
-    _wait(lambda: answers(port), f"the web server on port {port}", str(logfile))
+    _wait(lambda: answers(port), f"the web server on port {port}", str(output))
 
 
 def _wait(ready: Callable[[], bool], what: str, logfile: str, timeout: float = 15) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from testbed import (
     base_root,
+    cgroups,
     client,
     containers,
     namespaces,
@@ -33,6 +34,7 @@ def up(box: Layout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None
     refusals.refuse_missing_packages()
     with state.locked(box):
         box.state.mkdir(parents=True, exist_ok=True)
+        refusals.refuse_overlay(box.state)
         if not (box.state / "standin.json").exists():
             write_standin_settings(box)
         key = client.ensure_key(box)
@@ -53,7 +55,7 @@ def write_standin_settings(box: Layout, startup: float = 0.7, version: str = "6.
 
 
 def _node(node: NodeLayout, key: str, log: Callable[[str], None]) -> None:
-    port = state.port_for(node.box, node.sshd_port_key)
+    port = services.keep_port(node.box, node.sshd_port_key, f"{node.cgroup}/services")
     node.pve_containers.mkdir(parents=True, exist_ok=True)
     for link, target in (("local", f"nodes/{node.name}"), ("lxc", f"nodes/{node.name}/lxc")):
         if not (node.box.pve / link).is_symlink():
@@ -61,6 +63,7 @@ def _node(node: NodeLayout, key: str, log: Callable[[str], None]) -> None:
     node_files.write(node, port, key)
     if namespaces.init_pid(node) is None:
         log(f"starting the node {node.name}")
+        cgroups.end(node.cgroup)  # of a node that was killed: empty cgroups, or somebody who outlived it
         folders = describe()["local_folders"]
         assert isinstance(folders, list)
         (node.folder / "local_folders.json").write_text(json.dumps(folders))
