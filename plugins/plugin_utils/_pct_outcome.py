@@ -94,67 +94,52 @@ def classify(report: Report, vmid: int) -> tuple[str, str] | None:
     place = place_of(report.vmlist, report.conf)
     node = f"node {report.host}" if report.host else "the node"
     if report.started:
-        if report.state in ("", "RUNNING"):
-            return None
-        if report.state == "RESTARTED":
-            return RESTARTED, f"Container {vmid} was restarted while the command ran; nothing is known about its end."
-        if report.state == "FROZEN":
-            return (
-                FROZEN,
-                f"Container {vmid} on {node} was frozen while the command ran; thaw it with `lxc-unfreeze -n {vmid}`.",
-            )
-        if place.node and place.node != report.host:
-            return (
-                ELSEWHERE,
-                f"Container {vmid} was moved to node {place.node} while the command ran; set ansible_host to that node.",
-            )
-        return (
-            STOPPED,
-            f"Container {vmid} on {node} was stopped while the command ran; start it with `pct start {vmid}`.",
-        )
+        return _cut_short(report, place, vmid, node)
+    return _not_reached(report, place, vmid, node)
+
+
+def _cut_short(report: Report, place: Place, vmid: int, node: str) -> tuple[str, str] | None:
+    if report.state in ("", "RUNNING"):
+        return None
+    when = "while the command ran"
+    if report.state == "RESTARTED":
+        return RESTARTED, f"Container {vmid} was restarted {when}; nothing is known about the command's end."
     if report.state == "FROZEN":
-        return (
-            FROZEN,
-            f"Container {vmid} on {node} is frozen; thaw it with `lxc-unfreeze -n {vmid}` (`pct unsuspend {vmid}`).",
-        )
+        return FROZEN, f"Container {vmid} on {node} was frozen {when}; thaw it with `lxc-unfreeze -n {vmid}`."
+    if place.node and place.node != report.host:
+        return ELSEWHERE, f"Container {vmid} went to node {place.node} {when}; set ansible_host to that node."
+    return STOPPED, f"Container {vmid} on {node} was stopped {when}; start it with `pct start {vmid}`."
+
+
+def _not_reached(report: Report, place: Place, vmid: int, node: str) -> tuple[str, str]:
+    said = _last(report.text) or f"exit status {report.rc}"
+    container = f"Container {vmid} on {node}"
+    if report.state == "FROZEN":
+        return FROZEN, f"{container} is frozen; thaw it with `lxc-unfreeze -n {vmid}` (or `pct resume {vmid}`)."
     if report.state == "SILENT":
-        return SILENT, (
-            f"Container {vmid} on {node} did not take the command in time; look at its load and at `lxc-info -n {vmid}`, or raise pct_attach_timeout."
-        )
+        return SILENT, f"{container} took no command in time; look at its load, or raise pct_attach_timeout."
     if place.kind == "qemu":
-        return (
-            NOT_A_CONTAINER,
-            f"{vmid} is a virtual machine, not a container (on node {place.node}); correct pct_vmid.",
-        )
+        return NOT_A_CONTAINER, f"{vmid} is a virtual machine of node {place.node}, not a container; correct pct_vmid."
     if place.node and report.host and place.node != report.host:
         return ELSEWHERE, f"Container {vmid} is on node {place.node}, not on {node}; set ansible_host to that node."
     if report.state == "RUNNING":
-        if report.rc == 127 or report.rc == 126:
-            return (
-                NO_SHELL,
-                f"Container {vmid} on {node} can't run /bin/sh and env: {_last(report.text) or 'no reason given'}.",
-            )
-        return (
-            REFUSED,
-            f"{report.method} on {node} could not enter container {vmid}: {_last(report.text) or f'exit status {report.rc}'}.",
-        )
-    if report.state == "STOPPED" or (place.kind == "lxc" and place.node):
-        return STOPPED, f"Container {vmid} on {node} is stopped; start it with `pct start {vmid}`."
+        if report.rc in (126, 127):
+            return NO_SHELL, f"{container} can't run /bin/sh and env: {said}."
+        return REFUSED, f"{report.method} on {node} could not enter container {vmid}: {said}."
+    if report.state == "STOPPED" or (not report.state and place.kind == "lxc"):
+        return STOPPED, f"{container} is stopped; start it with `pct start {vmid}`."
     if report.state:
-        return (
-            STOPPED,
-            f"Container {vmid} on {node} is {report.state.lower()}, not running; look at `lxc-info -n {vmid}`.",
-        )
+        return STOPPED, f"{container} is {report.state.lower()}, not running; look at `lxc-info -n {vmid}`."
     if place.known or not report.sudo:
-        return (
-            MISSING,
-            f"Container {vmid} does not exist on {node}, nor elsewhere in its cluster; correct pct_vmid (`pct list` shows what exists).",
+        return MISSING, (
+            f"Container {vmid} does not exist on {node}, nor elsewhere in its cluster; correct pct_vmid (`pct list`)."
         )
     if "sudo:" in report.text:
         return REFUSED, (
-            f"The login on {node} may not run {report.method} through sudo ({_last(report.text)}); add the sudoers line of the plugin's documentation, or log in as root."
+            f"The login on {node} may not run {report.method} through sudo ({said}); "
+            "add the sudoers line of the plugin's documentation, or log in as root."
         )
-    return MISSING, f"Container {vmid} does not exist on {node}: {_last(report.text) or f'exit status {report.rc}'}."
+    return MISSING, f"Container {vmid} does not exist on {node}: {said}."
 
 
 def _last(text: str) -> str:

@@ -75,7 +75,7 @@ sub frozen {
   return 0;
 }
 
-# pct says running for a frozen container, and knows nothing that lxc-info does not; it is asked where sudo allows nothing else.
+# pct says running for a frozen container and knows no more than lxc-info; it is asked where sudo allows nothing else.
 sub state {
   return 'FROZEN' if frozen();
   my $s = '';
@@ -121,12 +121,12 @@ sub report {
   exit 0;
 }
 
-# Ends the command's process tree, from inside (its pid is known from the start mark, and not yet reaped), then the way in.
+# Ends the command's process tree from inside (its pid, from the start mark, is not reaped yet), then the way in.
 sub finish {
   my ($pid) = @_;
-  ask(enter('/bin/sh', '-c',
-    't(){ for k in $(cat /proc/$1/task/*/children 2>/dev/null); do t $k; done; l="$l $1"; }; t $1; kill -TERM $l; n=0; '
-    . 'while [ $n -lt 20 ] && kill -0 $1; do n=$((n+1)); sleep 0.1; done; kill -KILL $l', 'sh', $pid_inside)) if $started;
+  my $kill = 't() { for k in $(cat /proc/$1/task/*/children 2>/dev/null); do t $k; done; l="$l $1"; }; t $1; '
+    . 'kill -TERM $l; n=0; while [ $n -lt 20 ] && kill -0 $1; do n=$((n+1)); sleep 0.1; done; kill -KILL $l';
+  ask(enter('/bin/sh', '-c', $kill, 'sh', $pid_inside)) if $started;
   my @all = ($pid);
   for my $q (@all) { push @all, split ' ', slurp("/proc/$q/task/$q/children") }
   kill 'TERM', @all; select undef, undef, undef, 0.1; kill 'KILL', @all;
@@ -198,7 +198,10 @@ report($rc, state(), 1);
 """
 
 # The decoder uses what every Perl has built in; base64 alphabets mean the same to every login shell when single-quoted.
-_BOOT = "perl -e 'my($p,$c)=(pop,pop);for($p,$c){tr#A-Za-z0-9+/##cd;tr#A-Za-z0-9+/# -_#;$_=join q(),map{unpack u=>chr(32+length()*3/4).$_}m/(.{1,60})/g}eval$c;die$@if$@'"
+_BOOT = (
+    "perl -e 'my($p,$c)=(pop,pop);for($p,$c){tr#A-Za-z0-9+/##cd;tr#A-Za-z0-9+/# -_#;"
+    "$_=join q(),map{unpack u=>chr(32+length()*3/4).$_}m/(.{1,60})/g}eval$c;die$@if$@'"
+)
 
 # Ends a supervisor by its end mark: the one process whose command line holds it apart from this one.
 _STOP = (

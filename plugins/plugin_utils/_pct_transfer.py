@@ -41,7 +41,7 @@ else chmod -- "$3" "$t" || exit 47; fi
 mv -f -- "$t" "$d" || exit 47
 """
 
-# 1: source. What has no size (a file of /proc) is read once into a copy, so that its bytes and checksum belong together.
+# 1: source. What has no size (a file of /proc) is read once into a copy, so that bytes and checksum belong together.
 _FETCH = """\
 f=$1
 [ -e "$f" ] || exit 51

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection.
 
-"""Container ids: what Proxmox accepts (PVE::JSONSchema, pve-vmid: 100 to 999999999), checked before any shell sees one."""
+"""Container ids as Proxmox accepts them (pve-vmid: 100 to 999999999), checked before any shell sees one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def parse_vmid(value: object, origin: str) -> int:
     """
     if value is None or value == "":
         raise VmidError(
-            "No container id is set for this host; give it one with the variable pct_vmid (or proxmox_vmid), for example pct_vmid: 200."
+            "No container id is set for this host; set pct_vmid (or proxmox_vmid) for it, for example pct_vmid: 200."
         )
     if isinstance(value, (int, str)) and not isinstance(value, bool) and _VMID.fullmatch(str(value)):
         return int(value)
     raise VmidError(
-        f"{value!r} (from {origin}) is not a container id; Proxmox ids are whole numbers from 100 to 999999999, for example pct_vmid: 200."
+        f"{value!r} (from {origin}) is not a container id; "
+        "Proxmox ids are whole numbers from 100 to 999999999, for example pct_vmid: 200."
     )

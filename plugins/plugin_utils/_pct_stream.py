@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection.
+
+"""The controller's half of a transfer: a file goes through a running process block by block, and memory stays small."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import select
+import subprocess
+import typing as t
+
+BLOCK = 1 << 20
+
+
+class Stalled(Exception):
+    """No byte moved for the whole time allowed."""
+
+
+class Stream:
+    """Reads and writes of a process that give up after a time without progress."""
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+        self._process = process
+        self._timeout = timeout
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                os.set_blocking(pipe.fileno(), False)
+                with contextlib.suppress(OSError, AttributeError):
+                    fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, BLOCK)
+
+    def write(self, data: bytes) -> bool:
+        """Write all of data; False when the other side stopped reading (its status says why)."""
+        assert self._process.stdin
+        fd = self._process.stdin.fileno()
+        view = memoryview(data)
+        while view:
+            if not select.select([], [fd], [], self._timeout)[1]:
+                raise Stalled
+            try:
+                view = view[os.write(fd, view) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return False
+        return True
+
+    def read(self) -> bytes:
+        """Return the next bytes, empty at the end."""
+        assert self._process.stdout
+        fd = self._process.stdout.fileno()
+        while True:
+            if not select.select([fd], [], [], self._timeout)[0]:
+                raise Stalled
+            with contextlib.suppress(BlockingIOError):
+                return os.read(fd, BLOCK)
+
+    def finish(self) -> None:
+        """Close the input and wait for the end."""
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(self._timeout)
+        except subprocess.TimeoutExpired:
+            raise Stalled from None
+
+
+def send(stream: Stream, source: t.BinaryIO, size: int) -> None:
+    """Write size bytes of a file and then their checksum, as the container's half expects it."""
+    digest = hashlib.sha256()
+    while size:
+        block = source.read(min(BLOCK, size))
+        if not block:
+            return  # The file became shorter; the container's half sees that by its size.
+        size -= len(block)
+        digest.update(block)
+        if not stream.write(block):
+            return
+    stream.write(digest.hexdigest().encode("ascii") + b"\n")
+
+
+def receive(stream: Stream, target: t.BinaryIO) -> tuple[bool, str]:
+    """Write what the container's half sends to a file; return whether all of it came, and its checksum."""
+    digest = hashlib.sha256()
+    header = b""
+    while b"\n" not in header:
+        block = stream.read()
+        if not block:
+            return False, ""
+        header += block
+    first, _newline, block = header.partition(b"\n")
+    left = int(first)
+    while left:
+        block = block[:left]
+        left -= len(block)
+        digest.update(block)
+        target.write(block)
+        if left:
+            block = stream.read()
+            if not block:
+                return False, ""
+    while stream.read():
+        pass
+    return True, digest.hexdigest()
