@@ -10,10 +10,42 @@ import io
 import zipfile
 
 # Imported by name so that Ansible's module builder, which follows imports only, ships every part to the target.
-from . import binding, cache, cli, config, design, families, fast, gpu, packages, references, report, right, verdict
+from . import (
+    binding,
+    cache,
+    cases,
+    cli,
+    config,
+    design,
+    families,
+    fast,
+    hints,
+    layer,
+    packages,
+    references,
+    report,
+    right,
+    verdict,
+)
 
 NAME = "_fast_path"
-_PARTS = (binding, cache, cli, config, design, families, fast, gpu, packages, references, report, right, verdict)
+_PARTS = (
+    binding,
+    cache,
+    cases,
+    cli,
+    config,
+    design,
+    families,
+    fast,
+    hints,
+    layer,
+    packages,
+    references,
+    report,
+    right,
+    verdict,
+)
 _MAIN = b"import sys\nfrom _fast_path.cli import main\nsys.exit(main())\n"
 _HEADER = b"#!/usr/bin/env python3\n"
 

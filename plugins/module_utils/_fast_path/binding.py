@@ -93,7 +93,7 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
     family = family_and_text[0] if family_and_text else None
     if failure is None and family:
         try:
-            module, design, mixer = _load(family, config)
+            module, design, mixer = load(family, config)
         except NotSupported as error:
             return {**result, "state": "unknown", "error": str(error), "sentence": str(error)}
         except Exception as error:
@@ -159,7 +159,7 @@ def gpus(torch: Any) -> dict[str, Any]:
     return facts
 
 
-def _load(family: Family, config: Mapping[str, Any]) -> tuple[Any, Design, Any]:
+def load(family: Family, config: Mapping[str, Any]) -> tuple[Any, Design, Any]:
     """Import the modeling file, read its design, and build one mixer on the meta device."""
     import torch
     import transformers
@@ -287,7 +287,10 @@ def _judge(result: dict[str, Any], design: Design) -> None:
         result["sentence"] = f"{dropped[0]['name']} is bound, but {dropped[0]['note']}."
     else:
         result["state"] = "ok"
-        result["sentence"] = f"All {len(entries)} functions of {result['layers_sentence'].split(';')[0]} are bound."
+        result["sentence"] = (
+            f"All {len(entries)} functions that the {result['fast_layers']} of {result['total']} layers with a "
+            f"{result['kind']} call are bound."
+        )
 
 
 def _before(version: str | None, limit: tuple[int, ...]) -> bool:

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: one mixer of a model, as bound and as reference, on a device.
+
+``Layer`` holds a mixer of the model's real sizes with random weights. ``reference()`` switches the modeling file to
+its own PyTorch functions for a while, whatever the design.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from . import binding
+from .design import FLAG, unwrap
+from .families import FUNCTIONS, Family, find_family
+
+_CACHE_NAMES = ("cache_params", "cache", "past_key_values")
+
+
+class Layer:
+    """One mixer. ``module`` is the modeling file, ``config`` transformers' config object of the text part."""
+
+    def __init__(self, config: Mapping[str, Any], device: Any, dtype: Any, seed: int = 0) -> None:
+        import torch
+
+        found = find_family(config)
+        if found is None:
+            raise binding.NotSupported("The model family is not known here.")
+        self.family: Family = found[0]
+        self.module, self.design, _mixer = binding.load(self.family, config)
+        self.config = binding.text_config(config)
+        self.device, self.dtype = torch.device(device), dtype
+        torch.manual_seed(seed)
+        with torch.device(self.device):
+            self.mixer = binding.build_mixer(self.family, self.config, self.module)
+        _settle(self.mixer)
+        self.mixer.to(device=self.device, dtype=dtype).train()
+
+    @property
+    def hidden(self) -> int:
+        return int(self.config.hidden_size)
+
+    def inputs(self, tokens: int, batch: int = 1, seed: int = 1) -> Any:
+        """Random hidden states of shape (batch, tokens, hidden)."""
+        import torch
+
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        values = torch.randn(batch, tokens, self.hidden, generator=generator, device=self.device)
+        return values.to(self.dtype)
+
+    def precise(self) -> Layer:
+        """The same weights in float32: what the reference is computed with."""
+        other = copy.copy(self)
+        other.mixer = copy.deepcopy(self.mixer).float()
+        other.dtype = next(other.mixer.parameters()).dtype
+        return other
+
+    def __call__(self, hidden_states: Any, cache: Any = None, **arguments: Any) -> Any:
+        """The mixer's output tensor."""
+        accepted = _parameters(type(self.mixer).forward)
+        if cache is not None:
+            name = next((n for n in _CACHE_NAMES if n in accepted), None)
+            if name is None:
+                raise binding.NotSupported(f"{type(self.mixer).__name__} takes no cache.")
+            arguments[name] = cache
+        output = self.mixer(hidden_states, **arguments)
+        return output[0] if isinstance(output, (tuple, list)) else output
+
+    def takes_packed(self) -> bool:
+        """Whether the borders of packed sequences can be handed to this mixer at all."""
+        parameters = _parameters(type(self.mixer).forward).values()
+        return any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """Within it, the mixer computes with the PyTorch functions of transformers instead of the bound ones."""
+        module, mixer = self.module, self.mixer
+        kept_module: dict[str, Any] = {}
+        kept_mixer: dict[str, Any] = {}
+
+        def replace(name: str, value: Any) -> None:
+            kept_module.setdefault(name, module.__dict__[name])
+            setattr(module, name, value)
+
+        try:
+            if self.design.name == "decorator":
+                for item in self.design.decorated:
+                    pair = unwrap(getattr(module, item.attribute, None))
+                    if pair and pair[1] is not None:
+                        replace(item.attribute, pair[1])
+            else:
+                for name in (*FUNCTIONS, "falcon_mamba_inner_fn"):
+                    slow = getattr(module, "torch_" + name, None) or getattr(
+                        module, "torch_" + name.replace("fused_", ""), None
+                    )
+                    if name in module.__dict__:
+                        replace(name, None)
+                    if name in mixer.__dict__:
+                        kept_mixer[name] = mixer.__dict__[name]
+                        mixer.__dict__[name] = slow
+                if FLAG in module.__dict__:
+                    replace(FLAG, False)
+                if "_lazy_load_causal_conv1d" in module.__dict__:
+                    replace("_lazy_load_causal_conv1d", lambda: (None, None))
+            yield
+        finally:
+            for name, value in kept_module.items():
+                setattr(module, name, value)
+            mixer.__dict__.update(kept_mixer)
+
+
+def _settle(mixer: Any) -> None:
+    """Give every parameter that its constructor left unset (``torch.empty``) a plain value."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            values = parameter.float()
+            spread = float(values.std()) if values.numel() > 1 else 1.0
+            if not bool(torch.isfinite(values).all()) or spread > 1e3:
+                parameter.zero_() if parameter.ndim < 2 else parameter.normal_(0.0, 0.02)
+            elif parameter.ndim >= 2 and spread < 1e-9:
+                parameter.normal_(0.0, 0.02)
+
+
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+    """Parameters of a forward, also behind a decorator that hides them (``force_accelerate_hooks`` of 5.14)."""
+    found = inspect.signature(function).parameters
+    if "hidden_states" not in found and inspect.isfunction(function):
+        for value in inspect.getclosurevars(function).nonlocals.values():
+            if inspect.isfunction(value):
+                return _parameters(value)
+    return found
+
+
+def new_cache(config: Any) -> Any:
+    """transformers' cache for one model, under the newest of its names that this version takes."""
+    import transformers
+
+    return transformers.DynamicCache(config=config)
