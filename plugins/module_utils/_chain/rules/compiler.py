@@ -107,15 +107,16 @@ def judge(look: Look) -> Iterable[Finding]:
         yield NOT_NEEDED.finding(reason=reason)
         return
     facts = look.section("compiler")
-    findings = [*_tools(look, facts), *_tables(look, facts)]
-    record = _record(facts)
-    proven = record is not None and record.holds
-    if not findings and not proven and extensions.works_by_itself(look):
-        record = NOT_NEEDED.finding(reason="the wanted extensions are installed and load")
-    yield from findings or [record or FITS.finding(**_words(facts))]
+    if not facts.get("record") and extensions.works_by_itself(look):
+        reason = "the wanted extensions were installed by hand, and they load"
+        yield from [*_needed_at_run_time(look, facts)] or [NOT_NEEDED.finding(reason=reason)]
+        return
+    findings = [*_needed_at_run_time(look, facts), *_ninja(facts), *_tables(look, facts)]
+    yield from findings or [_record(facts) or FITS.finding(**_words(facts))]
 
 
-def _tools(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+def _needed_at_run_time(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+    """Triton compiles a small C module at its first kernel: without these nothing trains, whatever is installed."""
     missing = [name for name, key in (("gcc", "gcc"), ("g++", "gxx")) if not facts.get(key)]
     if missing:
         yield NO_GCC.finding(missing=" and ".join(missing), evidence="command -v gcc g++")
@@ -123,6 +124,9 @@ def _tools(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
     if headers and not headers.get("exists"):
         python = look.section("torch").get("python_version") or "the environment"
         yield NO_HEADERS.finding(python=python, evidence=headers.get("path"))
+
+
+def _ninja(facts: dict[str, Any]) -> Iterable[Finding]:
     if "ninja" in facts and not facts["ninja"]:
         yield NO_NINJA.finding(evidence="ninja --version")
 
