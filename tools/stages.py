@@ -9,7 +9,6 @@ last line is ``N passed, N failed`` for all stages together (``, N skipped`` fol
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -154,7 +153,7 @@ def box(wanted: bool) -> Iterator[bool]:
     if not wanted:
         yield True
         return
-    was_up = box_is_up()
+    was_up = run(Step("testbed status", (PYTHON, "-m", "testbed", "status"), minutes=1))
     if was_up:
         print("The testbed was up before and will stay up.", flush=True)
     try:
@@ -162,13 +161,6 @@ def box(wanted: bool) -> Iterator[bool]:
     finally:
         if not was_up:
             run(Step("testbed down", (PYTHON, "-m", "testbed", "down"), minutes=5))
-
-
-def box_is_up() -> bool:
-    """Asks the testbed; one that cannot say (not a Debian machine, not root) is not up."""
-    step = Step("testbed status", (PYTHON, "-m", "testbed", "status", "--json"))
-    asked = subprocess.run(step.command, cwd=CHECKOUT, env=environment_of(step), capture_output=True, timeout=60)
-    return asked.returncode == 0 and json.loads(asked.stdout)["up"] is True
 
 
 def run_stages(names: list[str]) -> Count:
