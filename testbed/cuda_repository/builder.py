@@ -93,7 +93,7 @@ def _fill(draft: Path, cache: Path, key: signing.Key, content_key: str, log: Log
             for package in catalogue.packages(repository):
                 target = place / package.file_name
                 if package.contents == "wheel":
-                    _link(made[package.file_name], target)
+                    link(made[package.file_name], target)
                     of = digests[made[package.file_name]]
                 else:
                     _write_small(target, package, repository)
@@ -192,7 +192,7 @@ def _signing_key(folder: Path, log: Log) -> signing.Key:
     return signing.Key(folder)
 
 
-def _link(source: Path, target: Path) -> None:
+def link(source: str | Path, target: str | Path) -> None:
     """``target`` as a hard link to ``source``, or a copy where the two lie on different file systems."""
     try:
         os.link(source, target)

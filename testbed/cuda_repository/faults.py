@@ -10,7 +10,6 @@ the ``serve`` command.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from pathlib import Path
 
 from . import builder, config_packages, deb, index, signing
 from .layout import KEYRING_DEB, Repository, repository
+
+Fault = Callable[..., Path]
 
 _DEFAULT = "debian12/x86_64"
 _EXPIRED_AT = "20200101T000000"
@@ -114,7 +115,7 @@ def without_series(folder: Path, target: Path, name: str = _DEFAULT, series: str
     return target
 
 
-FAULTS: dict[str, Callable[[Path, Path], Path]] = {
+FAULTS: dict[str, Fault] = {
     function.__name__: function
     for function in (
         wrong_signature,
@@ -133,7 +134,7 @@ FAULTS: dict[str, Callable[[Path, Path], Path]] = {
 
 def _copy(folder: Path, target: Path, name: str) -> Path:
     """``target`` as a copy of hard links; returns the place of repository ``name`` in it."""
-    shutil.copytree(folder, target, copy_function=os.link)
+    shutil.copytree(folder, target, copy_function=builder.link)
     return target / repository(name).path
 
 

@@ -90,7 +90,7 @@ class _Handler(SimpleHTTPRequestHandler):
                 self.close_connection = True
             elif isinstance(answer, int):
                 self.send_error(answer)
-            elif not self.path.startswith(_SERVED):
+            elif not Path(self.translate_path(self.path)).is_relative_to(f"{self.directory}{_SERVED}"):
                 self.send_error(HTTPStatus.NOT_FOUND)
             else:
                 serve()
