@@ -50,7 +50,7 @@ RESTS_ON = {
 #: The links whose facts a rule looks at besides its own link's.
 LOOKS_AT = {
     "reach": (),
-    "base": (),
+    "base": ("torch",),
     "gpu": ("base",),
     "torch": ("base", "gpu"),
     "repository": ("base", "torch", "toolkit"),

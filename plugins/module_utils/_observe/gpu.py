@@ -33,10 +33,11 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     majors = live_majors(host.read(f"{host.proc}/devices") or "")
     version_file = f"{host.proc}/driver/nvidia/version"
     module = _MODULE.search(host.read(version_file) or "")
-    nodes = device_nodes(host, majors, account)
+    configured = bool(wishes.get("devices")) or "/nvidia" in mounted_devices(host)
+    nodes = device_nodes(host, majors, account, configured)
     facts: dict[str, Any] = {
         "nodes": nodes,
-        "configured": bool(wishes.get("devices")) or "/nvidia" in mounted_devices(host),
+        "configured": configured,
         "module_version": module.group(1) if module else None,
         "version_file": version_file,
         "libraries": libraries(host),
@@ -59,11 +60,11 @@ def live_majors(text: str) -> dict[str, list[int]]:
 
 
 def device_nodes(
-    host: Host, majors: dict[str, list[int]], account: tuple[int, set[int]] | None
+    host: Host, majors: dict[str, list[int]], account: tuple[int, set[int]] | None, configured: bool
 ) -> list[dict[str, Any]]:
-    """[] when there is no NVIDIA node at all; else the ones there are, and the required ones that are missing."""
+    """[] when there is no NVIDIA node and none is meant; else those there are, and the required ones that are missing."""
     present = [name for name in host.names(host.dev) if name.startswith("nvidia")]
-    if not present:
+    if not present and not configured:
         return []
     gpus = [name for name in present if re.fullmatch(r"nvidia\d+", name)] or ["nvidia0"]
     names = [*gpus, *REQUIRED, *[name for name in OPTIONAL if name in present]]

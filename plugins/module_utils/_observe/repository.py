@@ -111,7 +111,7 @@ def _keys_in(content: bytes) -> dict[str, Any]:
 
 def list_name(uri: str) -> str:
     """How apt names the files of an address below lists/, up to the part that tells them apart."""
-    place = uri.partition("://")[2] if "://" in uri else uri.partition(":")[2].lstrip("/")
+    place = uri.partition("://")[2] if "://" in uri else uri.partition(":")[2]
     place = place.rpartition("@")[2].rstrip("/") + "/"
     quoted = re.sub(r"[^A-Za-z0-9/.:+,;?&'()-]", lambda found: f"%{ord(found.group(0)):02x}", place)
     return quoted.replace("/", "_")

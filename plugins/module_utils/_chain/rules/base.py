@@ -104,11 +104,12 @@ def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
         yield DPKG_INTERRUPTED.finding(packages=", ".join(unfinished), evidence="dpkg --audit")
     installed = facts.get("packages") or {}
     missing = [name for name in look.wish("bootstrap", "packages", []) if name not in installed]
-    if missing:
+    # A host that was set up by hand and has its torch does not need the roles' helpers until a role is to run.
+    if missing and (look.explicit("bootstrap", "packages") or not look.section("torch").get("version")):
         verb = "is" if len(missing) == 1 else "are"
         yield PACKAGES_MISSING.finding(packages=", ".join(missing), verb=verb, evidence="/var/lib/dpkg/status")
     bundle = facts.get("ca_bundle") or {}
-    if bundle and not bundle.get("usable") and "ca-certificates" not in missing:
+    if bundle and not bundle.get("usable"):
         yield NO_CA_BUNDLE.finding(path=bundle.get("path"), evidence=bundle.get("path"))
 
 

@@ -55,6 +55,16 @@ def nodes(index: int, **changes: Any) -> Callable[[Facts], Any]:
     return put("gpu", "nodes", index, **changes)
 
 
+def without_torch(change: Callable[[Facts], Any]) -> Callable[[Facts], Any]:
+    """A change of a host that has no torch yet."""
+
+    def both(facts: Facts) -> None:
+        change(facts)
+        facts["torch"].update(version=None, cuda=None)
+
+    return both
+
+
 GPU = {"host": hosts.with_gpu}
 OTHER_NVCC = {**hosts.NVCC, "path": "/usr/bin/nvcc", "version": "12.8.93", "package": "nvidia-cuda-toolkit"}
 MINOR_NVCC = {**hosts.NVCC, "version": "13.2.86", "home": "/usr/local/cuda-13.2", "package": "cuda-nvcc-13-2"}
@@ -73,7 +83,7 @@ CASES = (
     ),
     Case("base.unsupported_machine", put("base", machine="riscv64"), words=("riscv64",)),
     Case("base.dpkg_interrupted", put("base", dpkg_unfinished=["libc6"]), words=("libc6",)),
-    Case("base.packages_missing", put("base", packages={"python3": "3.11.2-1+b1"}), words=("ca-certificates is",)),
+    Case("base.packages_missing", without_torch(put("base", packages={"python3": "3"})), words=("ca-certificates is",)),
     Case("base.no_ca_bundle", put("base", "ca_bundle", usable=False)),
     Case("base.disk_low", put("base", disk={"/": {"free_bytes": 1024**3, "total_bytes": 1024**4}}), words=("1.0 GiB",)),
     Case("base.memory_low", put("base", memory_limit_bytes=512 * 1024**2), words=("512 MiB", "1.0 GiB")),

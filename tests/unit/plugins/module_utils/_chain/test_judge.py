@@ -109,6 +109,13 @@ def test_host_set_up_by_hand_gives_no_false_alarm(host: Any) -> None:
     assert failing(judge(hosts.wishes(), host())) == ["proof.no_gpu"]
 
 
+def test_helpers_of_the_roles_are_not_missed_where_somebody_else_set_up_torch() -> None:
+    facts = hosts.runfile()
+    facts["base"]["packages"] = {"python3": "3.11.2-1+b1"}
+    assert failing(judge(hosts.wishes(), facts)) == ["proof.no_gpu"]
+    assert "base.packages_missing" in failing(judge(hosts.wishes("bootstrap_packages"), facts))
+
+
 def test_provisioned_host_with_gpu_holds_wholly() -> None:
     findings = judge(hosts.wishes(), hosts.with_gpu())
     assert failing(findings) == []
