@@ -73,9 +73,12 @@ def prove(program: Path, packages: Path, options: argparse.Namespace, cache: Pat
     command += ["--quick"] if options.quick else []
     environment = {**os.environ, "PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1"}
     start = time.monotonic()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.limit)
     try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=options.limit)
         report = json.loads(done.stdout)
+    except subprocess.TimeoutExpired as expired:
+        said = (expired.stderr or b"").decode(errors="replace")[-1500:]
+        report = {"state": "unknown", "sentence": f"no answer within {options.limit} s: {said}"}
     except ValueError:
         report = {"state": "unknown", "sentence": f"no answer, exit {done.returncode}: {done.stderr[-1500:]}"}
     report["wall_s"] = round(time.monotonic() - start, 1)
