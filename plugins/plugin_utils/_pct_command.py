@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import shlex
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: All that a command finds in its environment, apart from HOME.
+ENVIRONMENT = {
+    "USER": "root",
+    "LOGNAME": "root",
+    "SHELL": "/bin/sh",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+}
 
 # 1: the command; 2: how it is written (plain, or octal for %b).
 # ~root asks the container's own user database (as getent would), in the shell, at no cost.
@@ -25,7 +33,7 @@ c=$1
 if [ "$2" = octal ]; then c=$(printf '%b.' "$1"); c=${c%.}; fi
 read -r b </proc/1/stat
 echo "@MARK@ $$ $b" >&2 || exit 1
-exec env -i HOME="$h" USER=root LOGNAME=root SHELL=/bin/sh PATH=@PATH@ LANG=C.UTF-8 TERM=dumb /bin/sh -c "$c"
+exec env -i HOME="$h" @ENVIRONMENT@ /bin/sh -c "$c"
 """
 
 
@@ -38,7 +46,8 @@ def container_argv(command: bytes, mark: str) -> tuple[bytes, ...]:
     """Return the argument vector to run inside the container for a shell command line (any bytes but NUL)."""
     if b"\0" in command:
         raise ValueError("The command holds a NUL byte, which no command line can carry.")
-    prelude = _PRELUDE.replace("@MARK@", mark).replace("@PATH@", PATH).encode("ascii")
+    environment = " ".join(f"{name}={value}" for name, value in ENVIRONMENT.items())
+    prelude = _PRELUDE.replace("@MARK@", mark).replace("@ENVIRONMENT@", environment).encode("ascii")
     if command.isascii():
         return (b"/bin/sh", b"-c", prelude, b"pct_exec", command, b"plain")
     return (b"/bin/sh", b"-c", prelude, b"pct_exec", to_octal(command), b"octal")

@@ -80,6 +80,10 @@ class Masters:
         self._gates = [os.path.join(directory, f"pct-{gate}.start{number}") for number in range(starts)]
         self._sessions = sessions
 
+    def beside(self, name: str) -> str:
+        """Return a path for a file or socket that belongs to this login."""
+        return f"{self._base}-{name}"
+
     def socket(self, master: int) -> str:
         """Return the control socket of a master."""
         return f"{self._base}-{master}"

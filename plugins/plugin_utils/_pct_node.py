@@ -140,18 +140,30 @@ class NodeConnection(SshConnection):
         """Whether a process of its own can use the connection: not where each login needs a password."""
         return self.local or self.masters is not None or not super().get_option("password")
 
+    def _node_command(self, *args: str) -> list[bytes]:
+        """Return the command of an ssh client that logs in by itself or through a master that has done so."""
+        self.host = self.node
+        executable = self.get_option("ssh_executable")
+        command = self._build_command(executable, "ssh", *args)
+        # ansible-core 2.19 puts sshpass in front where a password is set; the master has logged in already.
+        return command[command.index(to_bytes(executable)) :]
+
+    def forward_socket(self, local: str, remote: str) -> bool:
+        """Make the node's sshd forward a socket of the controller to one of the node, while the master lives."""
+        with self._session(), contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(local)
+            command = self._node_command("-O", "forward", "-L", f"{local}:{remote}", self.node)
+            return not subprocess.run(command, capture_output=True, timeout=10, check=False).returncode
+        return False
+
     @contextlib.contextmanager
     def process_on_node(self, line: str, stdin: int, stdout: int) -> t.Iterator[NodeProcess]:
         """Start a command line in the node's login shell for bulk data; wait for it at the end, end it on errors."""
         timeout = self.get_option("transfer_timeout")
         with self._session(), tempfile.TemporaryFile() as errors:
-            self.host = self.node
-            executable = self.get_option("ssh_executable")
-            command = self._build_command(executable, "ssh", self.host, line)
-            # ansible-core 2.19 puts sshpass in front where a password is set; the master has logged in already.
-            command = command[command.index(to_bytes(executable)) :]
-            process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=errors)
-            result = NodeProcess(_pct_stream.Stream(process, timeout))
+            process = subprocess.Popen(self._node_command(self.node, line), stdin=stdin, stdout=stdout, stderr=errors)
+            result = NodeProcess(process, _pct_stream.Stream(process, timeout))
             try:
                 yield result
                 result.stream.finish()
@@ -188,7 +200,8 @@ class NodeConnection(SshConnection):
 class NodeProcess:
     """A process started by process_on_node: its stream, and after the end its exit status and stderr."""
 
-    def __init__(self, stream: _pct_stream.Stream) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], stream: _pct_stream.Stream) -> None:
+        self.process = process
         self.stream = stream
         self.rc = -1
         self.stderr = b""

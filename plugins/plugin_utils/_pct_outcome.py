@@ -29,6 +29,7 @@ class Report:
     host: str = ""  # the node's own name
     vmlist: str = ""  # this id's entry in /etc/pve/.vmlist as JSON, {} when it has none, empty when unreadable
     conf: str = ""  # config files of this id under /etc/pve/nodes
+    init: str = ""  # pid, on the node, of the container's first process, where it was asked for
     text: str = ""  # what lxc-attach, pct or sudo printed before the start mark
 
 
@@ -69,6 +70,7 @@ def split_report(stderr: bytes, end: str) -> tuple[bytes, Report | None]:
         host=fields.get("host", "").strip(),
         vmlist=fields.get("vmlist", ""),
         conf=fields.get("conf", ""),
+        init=fields.get("init", ""),
         text=fields.get("text", "").strip(),
     )
 

@@ -29,7 +29,7 @@ import shlex
 MAX_REMOTE_BYTES = 131071
 
 _PERL = r"""
-my ($end, $mark, $id, $method, $stdin, $relay, $wait, @inner) = split /\0/, $p, -1;
+my ($end, $mark, $id, $method, $stdin, $relay, $locate, $wait, @inner) = split /\0/, $p, -1;
 %ENV = (PATH => '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL => 'C.UTF-8');
 chdir '/'; umask 022;
 my @sudo = $> ? ('sudo', '-n', '--') : ();
@@ -86,10 +86,8 @@ sub state {
 
 # When the container's first process started (field 22 of its stat line, in clock ticks): changes with each restart.
 sub since { $_[0] =~ /.*\) (?:\S+ ){19}(\d+)/ ? $1 : '' }
-sub boot {
-  my ($i) = ask(@sudo, 'lxc-info', '-n', $id, '-p', '-H');
-  return $i =~ /(\d+)/ ? since(slurp("/proc/$1/stat")) : '';
-}
+sub init { my ($i) = ask(@sudo, 'lxc-info', '-n', $id, '-p', '-H'); $i =~ /(\d+)/ ? $1 : '' }
+sub boot { my $i = init(); $i eq '' ? '' : since(slurp("/proc/$i/stat")) }
 
 sub enter {
   return (@sudo, 'pct', 'exec', $id, '--', @_) if $method eq 'pct';
@@ -108,6 +106,7 @@ sub put {
 sub report {
   my ($rc, $state, $place) = @_;
   my %r = (rc => $rc, started => $started, method => $method, fell => $fell, state => $state, sudo => scalar @sudo);
+  $r{init} = init() if $locate;
   if ($place) {
     $r{host} = slurp('/proc/sys/kernel/hostname');
     my $v = slurp('/etc/pve/.vmlist');
@@ -234,6 +233,7 @@ class Request:
     end: str  # end mark: never seen by the container
     stdin: str = "pass"  # pass, or null: nothing to read
     relay: bool = True  # False: stdout goes straight to the link (bulk data, no background children)
+    locate: bool = False  # report the container's first process
     wait: int = 60  # seconds until the start mark has to be there
 
 
@@ -251,6 +251,7 @@ def remote_command(request: Request) -> str:
         request.method,
         request.stdin,
         "1" if request.relay else "0",
+        "1" if request.locate else "0",
         str(request.wait),
     )
     packed = b"\0".join([*(field.encode("ascii") for field in fields), *request.argv])
