@@ -68,6 +68,12 @@ _RULES: tuple[_Rule, ...] = (
         "apt is locked: another process holds {lock}; wait until it has finished, or stop it, and run again",
     ),
     _Rule(
+        "locked",
+        True,
+        r"dpkg: error: dpkg (?P<lock>\S+) lock was locked by another process with pid (?P<pid>\d+)",
+        "apt is locked: process {pid} holds dpkg's {lock} lock; wait until it has finished, or stop it, and run again",
+    ),
+    _Rule(
         "interrupted",
         False,
         r"E: dpkg was interrupted, you must manually run",

@@ -14,16 +14,16 @@ author:
 description:
   - Runs C(apt-get update) with C(--error-on=any), so that a failed signature or a missing index is an error. By itself
     apt treats both as temporary, ends with success and goes on with old lists.
-  - Can be limited to one source file, which need not be below C(/etc/apt) - so a repository is tried before it is
-    registered.
+  - Can be limited to one entry that is not registered, so a repository is tried before apt depends on it. What was
+    fetched is used as soon as the entry is registered.
   - Waits while another process holds the lock of the package lists, which C(DPkg::Lock::Timeout) does not do, and names
     that process when the time is over.
   - After a failure that comes from a repository that is being published, what was fetched of it is removed, so that the
     next try starts afresh and apt is not left with lists that it cannot read.
 options:
-  source:
-    description: The only source file to use. Without it all registered sources are fetched.
-    type: path
+  entry:
+    description: The only source to fetch, as deb822 text. Without it all registered sources are fetched.
+    type: str
   lock_timeout:
     description: Seconds to wait for another process that holds the lock.
     type: int
@@ -64,7 +64,11 @@ attributes:
 EXAMPLES = r"""
 - name: Try a repository before it is registered
   proxmox_gpu.training.apt_update:
-    source: /var/lib/proxmox_gpu/apt/cuda-debian12-x86_64.sources
+    entry: |
+      Types: deb
+      URIs: https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/
+      Suites: /
+      Signed-By: /usr/share/keyrings/cuda-archive-keyring.gpg
   register: update
   until: update is succeeded or not (update.transient | default(false))
   retries: 3
@@ -97,6 +101,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -154,7 +159,14 @@ def forget(problem: AptProblem) -> None:
 
 def update(module: AnsibleModule, context: Context) -> tuple[AptProblem | None, str]:
     """Run apt until it is not locked out any more; the problem it ended with, if any, and its output."""
-    arguments = command(module.params["source"], module.params["proxy"])
+    with tempfile.NamedTemporaryFile("w", suffix=".sources") as file:  # the name tells apt the format
+        file.write(module.params["entry"] or "")
+        file.flush()
+        return run_unlocked(module, context, file.name if module.params["entry"] else None)
+
+
+def run_unlocked(module: AnsibleModule, context: Context, source: str | None) -> tuple[AptProblem | None, str]:
+    arguments = command(source, module.params["proxy"])
     give_up = time.monotonic() + module.params["lock_timeout"]
     while True:
         status, output = run(arguments, module.params["timeout"])
@@ -179,7 +191,7 @@ def main() -> None:
     defaults = Context()
     module = AnsibleModule(
         argument_spec={
-            "source": {"type": "path"},
+            "entry": {"type": "str"},
             "lock_timeout": {"type": "int", "default": 300},
             "timeout": {"type": "int", "default": 600},
             "proxy": {"type": "str"},

@@ -120,12 +120,13 @@ def read(path: str) -> bytes | None:
 
 def install(module: AnsibleModule, key: bytes) -> None:
     path = module.params["path"]
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
     with open(handle, "wb") as file:
         file.write(key)
     os.chmod(temporary, 0o644)  # apt reads keyrings as the user _apt
-    module.atomic_move(temporary, path, unsafe_writes=False)
+    module.atomic_move(temporary, path)
 
 
 def main() -> None:

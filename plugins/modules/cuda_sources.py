@@ -138,8 +138,9 @@ def apply(module: AnsibleModule, change: Change) -> None:
     if change.after is None:
         os.unlink(change.path)
         return
-    os.makedirs(os.path.dirname(change.path), mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    folder = os.path.dirname(change.path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")  # a name that apt does not read
     with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(change.after)
     if change.before is None:

@@ -94,6 +94,7 @@ DPKG = {
         ["process 29865 (unattended-upgr) holds /var/lib/dpkg/lock-frontend"],
     ),
     "dpkg_inner_lock": ("locked", True, ["process 29992 (python3) holds /var/lib/dpkg/lock"]),
+    "dpkg_itself_locked": ("locked", True, ["process 5 holds dpkg's frontend lock"]),
     "archives_locked": ("locked", True, ["process 30117 (python3) holds /var/cache/apt/archives/lock"]),
     "lists_no_space": ("no_space", False, ["disk is full"]),
     "label_changed": ("label_changed", False, ["from 'NVIDIA CUDA' to 'Other'"]),

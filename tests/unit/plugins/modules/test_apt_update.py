@@ -53,12 +53,13 @@ def apt(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 
 def test_errors_are_asked_for_and_one_source_is_used_alone(apt: Apt) -> None:
-    apt.says("exit 0")
-    assert apt.run(source="/x/cuda.sources", proxy="http://p:1/")["changed"] is False
+    apt.says(f"for word; do case $word in *.sources) cat ${{word#*=}} > {apt.lists.parent}/entry; esac; done")
+    assert apt.run(entry="Types: deb\nURIs: http://m/\nSuites: /\n", proxy="http://p:1/")["changed"] is False
+    assert (apt.lists.parent / "entry").read_text() == "Types: deb\nURIs: http://m/\nSuites: /\n"
     (call,) = apt.calls
     for words in (
         "update --error-on=any",
-        "-o Dir::Etc::sourcelist=/x/cuda.sources",
+        "-o Dir::Etc::sourcelist=/",
         "-o Dir::Etc::sourceparts=-",
         "-o APT::Get::List-Cleanup=0",
         "-o Acquire::https::Proxy=http://p:1/",
