@@ -82,20 +82,23 @@ class ActionModule(ActionBase):
         return variables if origin != "default" else {**variables, "ansible_python_interpreter": PYTHON}
 
 
-def conclude(desired: dict[str, Any], facts: dict[str, Any], links: list[str], host: str) -> dict[str, Any]:
+def conclude(
+    desired: dict[str, Any], facts: dict[str, Any], links: list[str], host: str, vmid: str = "VMID"
+) -> dict[str, Any]:
     """The result of the task, from wishes and facts. Pure.
 
     Facts of links that were observed for the others' sake are judged by nobody, but stay in the result.
     """
+    desired, facts = _wishes.without_secrets(desired), _wishes.without_secrets(facts)
     look = Look(desired, facts)
     if look.section("repository"):
         facts["repository"]["url"] = repository.expected_url(look)
-    findings = [item for item in judge(desired, facts, host) if item.link in links or _stops_all(item)]
+    findings = [item for item in judge(desired, facts, host, vmid) if item.link in links or _stops_all(item)]
     cause = findings_of.cause(findings)
     return {
         "changed": False,
         "facts": facts,
-        "desired": _wishes.without_secrets(desired),
+        "desired": desired,
         "findings": [item.as_dict() for item in findings],
         "links": findings_of.by_link(findings),
         "cause": cause.as_dict() if cause else None,

@@ -103,11 +103,11 @@ def _conclusion(chain: Chain, width: int) -> list[str]:
 
 
 def others(chain: Chain) -> list[Mapping[str, Any]]:
-    """Troubles that do not follow from the cause, one a link."""
+    """Troubles that do not follow from the cause, one a link; what is merely unknown the table says."""
     cause = chain.get("cause") or {}
     found: dict[str, Mapping[str, Any]] = {}
     for item in chain.get("findings") or []:
-        alone = item["state"] not in ("ok", "not_applicable") and not item.get("consequence_of")
+        alone = item["state"] not in ("ok", "not_applicable", "unknown") and not item.get("consequence_of")
         if alone and item["link"] != cause.get("link"):
             found.setdefault(item["link"], item)
     return list(found.values())

@@ -4,7 +4,7 @@
 """The registry of every sentence that the chain can say: one entry an id, written down beside the rule that uses it.
 
 docs/errors.md is generated from here, so an entry holds all that a reader needs: what is said, why it happens, what
-to run. HOST in a remedy is replaced by the host's name when it is judged.
+to run. HOST and VMID in a remedy are replaced by the host's name and the container's id when it is judged.
 """
 
 from __future__ import annotations

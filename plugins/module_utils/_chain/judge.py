@@ -53,11 +53,11 @@ UNREADABLE: dict[str, Entry] = {
 }
 
 
-def judge(desired: dict[str, Any], facts: dict[str, Any], host: str = "HOST") -> list[Finding]:
+def judge(desired: dict[str, Any], facts: dict[str, Any], host: str = "HOST", vmid: str = "VMID") -> list[Finding]:
     """One finding or more for each link that has a section in facts, in the chain's order.
 
     desired: {role: {variable: value}, "explicit": [names]}.  facts: {link: section}; a section {"error": sentence}
-    was not observed and is judged unknown.  host: what the remedies name.
+    was not observed and is judged unknown.  host, vmid: what the remedies name.
     """
     look = Look(desired, facts)
     findings: list[Finding] = []
@@ -65,7 +65,7 @@ def judge(desired: dict[str, Any], facts: dict[str, Any], host: str = "HOST") ->
         if link in facts:
             findings.extend(_judge_link(link, look))
     return [
-        replace(finding, remedy=finding.remedy.replace("HOST", host) if finding.remedy else None)
+        replace(finding, remedy=finding.remedy.replace("HOST", host).replace("VMID", vmid) if finding.remedy else None)
         for finding in mark_consequences(findings)
     ]
 

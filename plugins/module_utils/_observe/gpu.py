@@ -62,7 +62,7 @@ def live_majors(text: str) -> dict[str, list[int]]:
 def device_nodes(
     host: Host, majors: dict[str, list[int]], account: tuple[int, set[int]] | None, configured: bool
 ) -> list[dict[str, Any]]:
-    """[] when there is no NVIDIA node and none is meant; else those there are, and the required ones that are missing."""
+    """[] when there is no NVIDIA node and none is meant; else those there are, and the required ones missing."""
     present = [name for name in host.names(host.dev) if name.startswith("nvidia")]
     if not present and not configured:
         return []

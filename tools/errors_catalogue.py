@@ -1,0 +1,99 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes docs/errors.md from the chain's catalogue: ``python tools/errors_catalogue.py`` (``--check`` only compares).
+
+Each finding gets its sentence, why it happens, what to run, and the case that provokes it: a recipe of
+tests/integration/cases, which makes the mess in a container, else a case of the unit tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PAGE = CHECKOUT / "docs" / "errors.md"
+CASES = CHECKOUT / "tests" / "integration" / "cases"
+CHAIN = "ansible_collections.proxmox_gpu.training.plugins.module_utils._chain"
+HEAD = """\
+<!--
+Copyright (c) 2026, the proxmox_gpu.training authors
+SPDX-License-Identifier: GPL-3.0-or-later
+Written by tools/errors_catalogue.py from the findings in plugins/module_utils/_chain/rules. Do not edit.
+-->
+
+# Error catalogue
+
+Every sentence that `chain_info` and the playbooks built on it can say of a host. The ids are stable: search this page
+for the one in square brackets after the cause. Words in braces are filled in for the host; `HOST` is its name and `VMID`
+the container's id.
+
+A finding whose state is `ok` or `not_applicable` holds. The first one that does not is the cause, and what is marked as
+its consequence goes away with it. *Proven by* names the recipe in `tests/integration/cases` that makes this mess for
+real in a container, or the unit test's case where a container without a GPU cannot be brought there.
+"""
+
+
+def catalogue() -> ModuleType:
+    """The catalogue with all rules read into it."""
+    if CHAIN.partition(".")[0] not in sys.modules:
+        sys.path.insert(0, str(CHECKOUT / "build" / "tree"))
+    importlib.import_module(f"{CHAIN}.judge")
+    return importlib.import_module(f"{CHAIN}.catalogue")
+
+
+def proofs(folder: Path = CASES) -> dict[str, list[str]]:
+    """{id: names of the recipes whose first finding it is}."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.yml")):
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+            found.setdefault(case["finding"], []).append(f"{path.stem}: {case['name']}")
+    return found
+
+
+def page(entries: ModuleType, proven: dict[str, list[str]]) -> str:
+    """The text of docs/errors.md."""
+    links = importlib.import_module(f"{CHAIN}.links").LINKS
+    parts = [HEAD]
+    for number, link in enumerate(links, start=1):
+        parts.append(f"## {number}. {link}\n")
+        mine = [entry for entry in entries.CATALOGUE.values() if entry.link == link]
+        for entry in sorted(mine, key=lambda entry: entry.state in ("ok", "not_applicable")):
+            parts.append(section(entry, proven.get(entry.id, [])))
+    return "\n".join(parts)
+
+
+def section(entry: object, cases: list[str]) -> str:
+    lines = [f"### {entry.id}\n", f"`{entry.state}`: {entry.sentence}\n"]  # type: ignore[attr-defined]
+    if entry.cause:  # type: ignore[attr-defined]
+        lines.append(f"- Why: {entry.cause}")  # type: ignore[attr-defined]
+    if entry.remedy:  # type: ignore[attr-defined]
+        lines.append(f"- Run: `{entry.remedy}`" if _command(entry.remedy) else f"- Do: {entry.remedy}")  # type: ignore[attr-defined]
+    lines.append(f"- Proven by: {'; '.join(cases) or 'the unit tests'}")
+    return "\n".join(lines) + "\n"
+
+
+def _command(remedy: str) -> bool:
+    return remedy.startswith("ansible-playbook ")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Write docs/errors.md from the chain's catalogue.")
+    parser.add_argument("--check", action="store_true", help="only say whether the page is what it would be")
+    text = page(catalogue(), proofs())
+    if parser.parse_args(arguments).check:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print(f"{PAGE.relative_to(CHECKOUT)} is stale; run: python tools/errors_catalogue.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
