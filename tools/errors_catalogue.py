@@ -29,8 +29,8 @@ Written by tools/errors_catalogue.py from the findings in plugins/module_utils/_
 
 # Error catalogue
 
-Every sentence that `chain_info` and the playbooks built on it can say of a host. The ids are stable: search this page
-for the one in square brackets after the cause. Words in braces are filled in for the host; `HOST` is its name and `VMID`
+Every sentence that `chain_info` and the playbooks built on it can say of a host. The ids are stable: search this
+page for the one in square brackets after the cause. Words in braces are filled in for the host; `HOST` is its name and `VMID`
 the container's id.
 
 A finding whose state is `ok` or `not_applicable` holds. The first one that does not is the cause, and what is marked as

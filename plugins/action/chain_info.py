@@ -37,10 +37,9 @@ class ActionModule(ActionBase):
         desired = self._desired(variables)
         sections = [link for link in chain.sections(links) if link != "reach"]
         facts, seconds = self._observe(sections, desired, variables)
-        return {
-            **conclude(desired, facts, links, str(variables.get("inventory_hostname") or "HOST")),
-            "seconds": seconds,
-        }
+        host = str(variables.get("inventory_hostname") or "HOST")
+        vmid = str(variables.get("pct_vmid") or variables.get("proxmox_vmid") or "VMID")
+        return {**conclude(desired, facts, links, host, vmid), "seconds": seconds}
 
     def _links(self) -> list[str]:
         wanted = self._task.args.get("links") or []

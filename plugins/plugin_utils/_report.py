@@ -92,14 +92,22 @@ def _conclusion(chain: Chain, width: int) -> list[str]:
         rows.append(("costs", f"{chain['cost']}."))
     if cause.get("remedy"):
         rows.append(("run", str(cause["remedy"])))
+    if sum(not entry["holds"] for entry in (chain.get("links") or {}).values()) > 1 and _ours(cause):
+        rows.append(
+            ("or", f"{str(cause['remedy']).partition(' --tags')[0]} (repairs every link that a role can repair)")
+        )
     for other in others(chain):
         rows.append(("also", f"{other['sentence']} {other['remedy'] or ''}".rstrip()))
     lines = [""]
     for name, text in rows:
         # A command stays on one line however long it is, so that it can be copied.
-        texts = [text] if name == "run" and text.startswith("ansible-playbook") else _wrapped(text, width - 10)
+        texts = [text] if name in ("run", "or") and text.startswith("ansible-playbook") else _wrapped(text, width - 10)
         lines += [f"  {name:<8}{texts[0]}", *[" " * 10 + more for more in texts[1:]]]
     return lines
+
+
+def _ours(cause: Mapping[str, Any]) -> bool:
+    return str(cause.get("remedy") or "").startswith("ansible-playbook proxmox_gpu.training.provision -l ")
 
 
 def others(chain: Chain) -> list[Mapping[str, Any]]:

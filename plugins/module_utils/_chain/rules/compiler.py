@@ -34,9 +34,16 @@ NOT_NEEDED = entry("compiler.not_needed", NOT_APPLICABLE, "Nothing is to be comp
 NO_GCC = entry(
     "compiler.no_gcc",
     ABSENT,
-    "There is no C++ compiler ({missing}) in the container; builds stop, and Triton needs one at run time as well.",
-    cause="A minimal container template has no compiler.",
+    "There is no C compiler (gcc) in the container: no extension can be built, and Triton fails at its first kernel.",
+    cause="A minimal container template has no compiler, and Triton compiles a small C module when training begins.",
     remedy=BOOTSTRAP,
+)
+NO_GXX = entry(
+    "compiler.no_gxx",
+    ABSENT,
+    "There is no C++ compiler (g++) in the container, so no extension can be built.",
+    cause="Only gcc was installed; torch's extensions are C++.",
+    remedy=REPAIR,
 )
 NO_HEADERS = entry(
     "compiler.no_python_headers",
@@ -75,7 +82,7 @@ NO_NINJA = entry(
     ABSENT,
     "ninja is not installed, so extensions compile one file at a time, which takes hours in place of minutes.",
     cause="The environment was made without build tools.",
-    remedy=BOOTSTRAP,
+    remedy=REPAIR,
 )
 NOT_PROBED = entry(
     "compiler.not_probed",
@@ -111,22 +118,23 @@ def judge(look: Look) -> Iterable[Finding]:
         reason = "the wanted extensions were installed by hand, and they load"
         yield from [*_needed_at_run_time(look, facts)] or [NOT_NEEDED.finding(reason=reason)]
         return
-    findings = [*_needed_at_run_time(look, facts), *_ninja(facts), *_tables(look, facts)]
+    findings = [*_needed_at_run_time(look, facts), *_needed_to_build(facts), *_tables(look, facts)]
     yield from findings or [_record(facts) or FITS.finding(**_words(facts))]
 
 
 def _needed_at_run_time(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
     """Triton compiles a small C module at its first kernel: without these nothing trains, whatever is installed."""
-    missing = [name for name, key in (("gcc", "gcc"), ("g++", "gxx")) if not facts.get(key)]
-    if missing:
-        yield NO_GCC.finding(missing=" and ".join(missing), evidence="command -v gcc g++")
+    if not facts.get("gcc"):
+        yield NO_GCC.finding(evidence="command -v gcc")
     headers = facts.get("python_headers") or {}
     if headers and not headers.get("exists"):
         python = look.section("torch").get("python_version") or "the environment"
         yield NO_HEADERS.finding(python=python, evidence=headers.get("path"))
 
 
-def _ninja(facts: dict[str, Any]) -> Iterable[Finding]:
+def _needed_to_build(facts: dict[str, Any]) -> Iterable[Finding]:
+    if facts.get("gcc") and not facts.get("gxx"):
+        yield NO_GXX.finding(evidence="command -v g++")
     if "ninja" in facts and not facts["ninja"]:
         yield NO_NINJA.finding(evidence="ninja --version")
 
