@@ -53,12 +53,20 @@ def _make(mount: Path, cgroup: str) -> Path:
         parent, folder = folder, folder / part
         folder.mkdir(exist_ok=True)
         if (mount / "cgroup.controllers").exists():
+            _hand_down_controllers(parent)
             continue
         for name in ("cpuset.cpus", "cpuset.mems"):
             file = folder / name
             if file.exists() and not file.read_text().strip():
                 file.write_text((parent / name).read_text())
     return folder
+
+
+def _hand_down_controllers(folder: Path) -> None:
+    """cgroup v2: let the folders below have this one's controllers (else no container gets a limit)."""
+    for controller in (folder / "cgroup.controllers").read_text().split():
+        with contextlib.suppress(OSError):
+            (folder / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def processes(cgroup: str) -> set[int]:

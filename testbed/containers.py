@@ -70,7 +70,6 @@ def create(node: NodeLayout, vmid: str, wish: Wish, base: Path, local_folders: l
         "layers": layers,
         "network": wish.network,
         "mounts": mounts,
-        "cgroup": node.cgroup,
         "running": wish.running,
         "sshd_port": port,
     }
@@ -131,6 +130,11 @@ def start(node: NodeLayout, vmids: Iterable[str]) -> None:
     running = running_ids(node)
     wanted = [vmid for vmid in vmids if vmid not in running]
     for vmid in wanted:
+        for left_over in (
+            "lxc",
+            "monitor",
+        ):  # of a container whose monitor was killed: it runs on, and cannot be reached
+            cgroups.end(f"{node.cgroup}/{left_over}/{vmid}")
         write_lxc_config(node, vmid)
     if not wanted:
         return

@@ -56,8 +56,13 @@ class NodeLayout:
 
     @property
     def cgroup(self) -> str:
-        """cgroup path, below each hierarchy's root."""
+        """cgroup path, below each hierarchy's root. lxc puts containers below it, see `init_cgroup`."""
         return f"{self.box.cgroup}/{self.name}"
+
+    @property
+    def init_cgroup(self) -> str:
+        """Where the node's init lives. lxc starts from the cgroup of process 1, and takes a last ``init.scope`` off."""
+        return f"{self.cgroup}/init.scope"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ QUOTA_PERIOD = 100000  # microseconds, the kernel's default
 
 
 def read_own(folder: Path) -> dict[str, object]:
-    """What the testbed keeps about a container: layers, network, mounts, cgroup. ``folder`` is its LXC folder."""
+    """What the testbed keeps about a container: layers, network, mounts. ``folder`` is its LXC folder."""
     own: dict[str, object] = json.loads((folder / "testbed.json").read_text())
     return own
 
@@ -75,9 +75,10 @@ def lxc_config(vmid: str, conf: dict[str, str], raw: list[tuple[str, str]], own:
         # lxc leaves cgroups to a systemd inside; the small init mounts nothing, so they are forced.
         ("lxc.mount.auto", "cgroup:rw:force"),
         ("lxc.net.0.type", str(own.get("network", "none"))),
-        ("lxc.cgroup.dir.monitor", f"{own['cgroup']}/monitor/{vmid}"),
-        ("lxc.cgroup.dir.monitor.pivot", f"{own['cgroup']}/pivot"),
-        ("lxc.cgroup.dir.container", f"{own['cgroup']}/lxc/{vmid}"),
+        # Relative to the node's cgroup. The pivot is where a monitor goes at its end, to leave its cgroup removable.
+        ("lxc.cgroup.dir.monitor", f"monitor/{vmid}"),
+        ("lxc.cgroup.dir.monitor.pivot", "pivot"),
+        ("lxc.cgroup.dir.container", f"lxc/{vmid}"),
         *limits(conf),
         *device_rules(conf),
     ]

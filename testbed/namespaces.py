@@ -44,7 +44,7 @@ def init_pid(node: NodeLayout) -> int | None:
 
     Read from the cgroup, not from a file: the init is the process of the node's cgroup that is number 1 inside.
     """
-    for pid in sorted(cgroups.processes(f"{node.cgroup}/init")):
+    for pid in sorted(cgroups.processes(node.init_cgroup)):
         with contextlib.suppress(OSError, IndexError):
             status = Path(f"/proc/{pid}/status").read_text()
             numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]

@@ -91,7 +91,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     box = Layout(Path(request["state"]), Path(request["cache"]), Path(request["checkout"]))
     node = next(node for node in box.nodes if node.name == request["node"])
-    cgroups.joiner(f"{node.cgroup}/init")()
+    cgroups.joiner(node.init_cgroup)()
     reader, writer = os.pipe()
     try:
         namespaces.unshare()

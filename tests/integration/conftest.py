@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of the integration tests: the box, up for the session, and containers that are gone after a test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from testbed import up
+from tests.integration.box import Box, Container
+
+
+@pytest.fixture(scope="session")
+def box() -> Iterator[Box]:
+    """The box of TESTBED_NAME. Whoever brought it up takes it down: these tests only if it was down before.
+
+    KEEP_TESTBED=1 leaves it up, for the next run.
+    """
+    current = Box()
+    was_up = current.is_up()
+    current.testbed("up")
+    yield current
+    if not was_up and not os.environ.get("KEEP_TESTBED"):
+        current.testbed("down")
+
+
+@pytest.fixture
+def fresh(box: Box) -> Iterator[Callable[..., Container]]:
+    """``fresh(300, "--memory", "512")``: a bare container of this id; one that is new is removed after the test."""
+    before = set(box.status()["containers"])
+    made = set()
+
+    def make(vmid: int | str, *options: str) -> Container:
+        made.add(str(vmid))
+        return box.fresh(vmid, *options)
+
+    yield make
+    if gone := sorted(made - before):
+        box.testbed("remove", ",".join(gone))
+
+
+@pytest.fixture
+def quick_pct(box: Box) -> Iterator[None]:
+    """The pct stand-in without its start-up cost, for tests that call it often."""
+    settings = box.layout.state / "standin.json"
+    before = settings.read_text()
+    up.write_standin_settings(box.layout, startup=0)
+    yield
+    settings.write_text(before)
