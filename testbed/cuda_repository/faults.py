@@ -34,14 +34,23 @@ def wrong_signature(folder: Path, target: Path, name: str = _DEFAULT) -> Path:
 
 
 def expired_key(folder: Path, target: Path, name: str = _DEFAULT) -> Path:
-    """The keyring, ``fingerprint`` and both signatures are of a key that has expired since it signed."""
-    place = _copy(folder, target, name)
+    """The keyring, ``fingerprint`` and both signatures are of a key that has expired since it signed.
+
+    apt with gpgv refuses it (Debian 12, Ubuntu); apt with sqv (Debian 13) takes what was signed in time.
+    """
+    _copy(folder, target, name)
     old = signing.create(target / "expired_key", "ed25519", "30d", at=_EXPIRED_AT)
-    _replace_keyring(place, repository(name), old.binary)
-    with signing.Signer(old, at=_EXPIRED_AT) as signer:
-        builder.sign(place, repository(name).arch, _index(place), signer)
-    builder.replace(target / "fingerprint", f"{old.fingerprint}\n".encode())
-    return target
+    return _under_key(target, name, old, at=_EXPIRED_AT)
+
+
+def sha1_key(folder: Path, target: Path, name: str = _DEFAULT) -> Path:
+    """The keyring, ``fingerprint`` and both signatures are of a key that is bound by SHA-1, as NVIDIA's 3bf863cc is.
+
+    apt with gpgv takes it; apt with sqv (Debian 13) refuses it since 2026-02-01 ("is not bound").
+    """
+    _copy(folder, target, name)
+    weak = signing.create(target / "sha1_key", "rsa2048", binding="SHA1")
+    return _under_key(target, name, weak)
 
 
 def unsigned(folder: Path, target: Path, name: str = _DEFAULT) -> Path:
@@ -120,6 +129,7 @@ FAULTS: dict[str, Fault] = {
     for function in (
         wrong_signature,
         expired_key,
+        sha1_key,
         unsigned,
         publishing_index,
         publishing_pool,
@@ -136,6 +146,16 @@ def _copy(folder: Path, target: Path, name: str) -> Path:
     """``target`` as a copy of hard links; returns the place of repository ``name`` in it."""
     shutil.copytree(folder, target, copy_function=builder.link)
     return target / repository(name).path
+
+
+def _under_key(target: Path, name: str, key: signing.Key, at: str = "") -> Path:
+    """Everything in repository ``name`` that depends on the key, made anew with ``key``."""
+    place = target / repository(name).path
+    _replace_keyring(place, repository(name), key.binary)
+    with signing.Signer(key, at=at) as signer:
+        builder.sign(place, repository(name).arch, _index(place), signer)
+    builder.replace(target / "fingerprint", f"{key.fingerprint}\n".encode())
+    return target
 
 
 def _index(place: Path) -> dict[str, bytes]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A loopback HTTP server for a built folder, which writes down every request and can be told to misbehave.
 
-Log: one JSON object a line, written when the answer is finished: ``time`` (seconds since the epoch), ``method``,
-``path``, ``status``, ``bytes`` (of the body, as sent).
+Log: one JSON object a line, written just before the answer's headers go out: ``time`` (seconds since the epoch),
+``method``, ``path``, ``status`` (0 where it hangs), ``bytes`` (of the body).
 
 Faults: a JSON list in a file that is read anew at each request, so that a test switches them on and off under a
 running server: ``[{"prefix": "/compute/cuda/repos/debian12", "answer": 503}]``. The first rule whose prefix fits
@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -71,32 +71,29 @@ class _Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
     _status = 0
-    _sent = 0
+    _length = 0
     _cut = False
 
     def do_GET(self) -> None:
-        self._answered(super().do_GET)
+        self._answer(super().do_GET)
 
     def do_HEAD(self) -> None:
-        self._answered(super().do_HEAD)
+        self._answer(super().do_HEAD)
 
-    def _answered(self, serve: Any) -> None:
-        self._status = self._sent = 0
+    def _answer(self, serve: Callable[[], None]) -> None:
+        self._status = self._length = 0
         answer = self.server.answer_for(self.path)
         self._cut = answer == "cut"
-        try:
-            if answer == "hang":
-                self.server.closing.wait(_HANG_LIMIT)
-                self.close_connection = True
-            elif isinstance(answer, int):
-                self.send_error(answer)
-            elif not Path(self.translate_path(self.path)).is_relative_to(f"{self.directory}{_SERVED}"):
-                self.send_error(HTTPStatus.NOT_FOUND)
-            else:
-                serve()
-        finally:
-            entry = {"time": round(time.time(), 3), "method": self.command, "path": self.path}
-            self.server.write_log({**entry, "status": self._status, "bytes": self._sent})
+        if answer == "hang":
+            self._log()
+            self.server.closing.wait(_HANG_LIMIT)
+            self.close_connection = True
+        elif isinstance(answer, int):
+            self.send_error(answer)
+        elif not Path(self.translate_path(self.path)).is_relative_to(f"{self.directory}{_SERVED}"):
+            self.send_error(HTTPStatus.NOT_FOUND)
+        else:
+            serve()
 
     def list_directory(self, path: Any) -> None:
         """NVIDIA lists its folders as HTML; nothing here reads that."""
@@ -106,22 +103,32 @@ class _Handler(SimpleHTTPRequestHandler):
         self._status = int(code)
         super().send_response(code, message)
 
+    def send_header(self, keyword: str, value: str) -> None:
+        if keyword == "Content-Length" and self.command == "GET":
+            self._length = int(value) // (2 if self._cut else 1)
+        super().send_header(keyword, value)
+
+    def end_headers(self) -> None:
+        # Before the client can see the answer, so that whoever has it finds it in the log.
+        self._log()
+        super().end_headers()
+
+    def _log(self) -> None:
+        entry = {"time": round(time.time(), 3), "method": self.command, "path": self.path}
+        self.server.write_log({**entry, "status": self._status, "bytes": self._length})
+
     def copyfile(self, source: Any, outputfile: Any) -> None:
-        left = os.fstat(source.fileno()).st_size // (2 if self._cut else 1)
-        self._sent = _copy(source, outputfile, left)
+        _copy(source, outputfile, self._length)
         self.close_connection = self.close_connection or self._cut
 
     def log_message(self, *_: Any) -> None:
         """The JSON log says it all."""
 
 
-def _copy(source: IO[bytes], target: IO[bytes], left: int) -> int:
-    sent = 0
+def _copy(source: IO[bytes], target: IO[bytes], left: int) -> None:
     while left and (block := source.read(min(left, 1 << 18))):
         target.write(block)
-        sent += len(block)
         left -= len(block)
-    return sent
 
 
 def serve(folder: Path, port: int, log: Path, faults: Path | None = None) -> None:

@@ -79,13 +79,16 @@ class _Home:
         return done.stdout
 
 
-def create(folder: Path, algorithm: str = "rsa4096", expire: str = "never", at: str = "") -> Key:
+def create(
+    folder: Path, algorithm: str = "rsa4096", expire: str = "never", at: str = "", binding: str = "SHA512"
+) -> Key:
     """Make a new key in ``folder``, which must not exist. NVIDIA's keys are rsa4096 as well.
 
-    ``expire`` as gpg takes it ("30d"); ``at`` lets the key be made in the past, so that it can have expired.
+    ``expire`` as gpg takes it ("30d"); ``at`` lets the key be made in the past, so that it can have expired;
+    ``binding`` is the hash of the signature that binds the owner's name to the key.
     """
     with _Home() as home:
-        home.gpg("--quick-generate-key", OWNER, algorithm, "sign", expire, at=at)
+        home.gpg("--cert-digest-algo", binding, "--quick-generate-key", OWNER, algorithm, "sign", expire, at=at)
         listing = home.gpg("--with-colons", "--list-keys").decode()
         fingerprint = next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr:"))
         draft = folder.with_name(f".{folder.name}.{os.getpid()}")
