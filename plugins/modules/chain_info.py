@@ -97,7 +97,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 facts:
-  description: What was observed, one dictionary a link; RV(facts.gpu.error) and its like say why one could not be.
+  description: What was observed, one dictionary a link; C(error) in one of them says why it could not be.
   type: dict
   returned: always
   sample:
@@ -107,7 +107,7 @@ facts:
       cuda: "13.0"
 desired:
   description:
-    - The wishes by role, each variable without its role's name; RV(desired.explicit) names those that were set.
+    - The wishes by role, each variable without its role's name; its entry C(explicit) names those that were set.
   type: dict
   returned: always
   sample:

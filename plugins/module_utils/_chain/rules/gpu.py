@@ -145,7 +145,7 @@ def _libraries(facts: dict[str, Any]) -> Iterable[Finding]:
     if not facts.get("libraries"):
         yield LIBRARY_MISSING.finding(driver=module, evidence="libcuda.so.1")
     elif others:
-        path = next(item["path"] for item in facts["libraries"] if item.get("version") == others[0])
+        path = [item["path"] for item in facts["libraries"] if item.get("version") == others[0]][0]
         yield LIBRARY_MISMATCH.finding(
             library=", ".join(others), module=module, expected=module, observed=others, evidence=path
         )
