@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PRIVATE: when is a recorded binding still true? Versions and file stamps of every package that takes part.
+"""PRIVATE: the records of a binding and of a proof, and what each depends on.
 
-A binding costs an import of torch and transformers (seconds). Its record (/var/lib/proxmox_gpu/binding.json) may be
-believed while its key equals today's: all of it is read from file names and stats, without starting the interpreter.
+A binding costs an import of torch and transformers (seconds), a proof a run on the GPU (up to minutes). Their records
+(/var/lib/proxmox_gpu/binding.json and proof.json) may be believed while their keys equal today's: those are made from
+file names, stats and versions, without starting the interpreter.
 """
 
 from __future__ import annotations
@@ -31,6 +32,20 @@ _DISTRIBUTIONS = (
     "apache_tvm_ffi-",
     "tilelang-",
 )
+# Distributions whose version decides what a proof says, beside the GPU and its driver.
+_PROVEN = (
+    "torch",
+    "transformers",
+    "triton",
+    "fla-core",
+    "flash-linear-attention",
+    "causal-conv1d",
+    "mamba-ssm",
+    "kernels",
+    "tilelang",
+    "apache-tvm-ffi",
+)
+ABSENT = "absent"
 
 
 def stamps(site_packages: list[str]) -> dict[str, list[float]]:
@@ -79,3 +94,38 @@ def believe(recorded: Any, key_: str) -> dict[str, Any] | None:
         return None
     binding = recorded.get("binding")
     return dict(binding) if isinstance(binding, Mapping) else None
+
+
+def proof_key(distributions: Mapping[str, str], driver: str | None, gpus: list[Mapping[str, Any]]) -> dict[str, str]:
+    """What a proof depends on, part by part, so that a difference can be named. Pure.
+
+    :param distributions: {normalised name: version} of the training environment; ``gpus`` have a ``name`` each.
+    """
+    names = [str(gpu.get("name")) for gpu in gpus]
+    found = {f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in names}
+    key_ = {name: str(distributions.get(name) or ABSENT) for name in _PROVEN}
+    return {**key_, "driver": driver or ABSENT, "gpu": ", ".join(sorted(found)) or ABSENT}
+
+
+def proof_record(report: Mapping[str, Any], figures: list[dict[str, Any]], when: str) -> dict[str, Any]:
+    """What is written to proof.json, but for its key. ``when`` is a time as ISO 8601 writes it."""
+    names = [str(gpu.get("name")) for gpu in report.get("gpus") or []]
+    ratios = [
+        ratio["training"]
+        for gpu in report.get("gpus") or []
+        for ratio in (gpu.get("fast") or {}).get("ratios") or []
+        if ratio.get("training")
+    ]
+    proven = report.get("state") == "ok"
+    return {
+        "schema": SCHEMA,
+        "ok": proven,
+        "state": report.get("state", "unknown"),
+        "error": None if proven else report.get("sentence") or report.get("error"),
+        "gpu": ", ".join(dict.fromkeys(names)) or None,
+        "gpus": len(names),
+        "ratio": min(ratios) if ratios else None,
+        "figures": figures,
+        "seconds": report.get("seconds"),
+        "when": when,
+    }
