@@ -102,6 +102,7 @@ def conclude(
         "links": findings_of.by_link(findings),
         "cause": cause.as_dict() if cause else None,
         "verdict": findings_of.verdict(findings),
+        "pending": findings_of.pending(findings),
         "cost": binding.finding_cost(look),
     }
 

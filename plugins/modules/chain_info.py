@@ -166,6 +166,14 @@ verdict:
   type: str
   returned: always
   sample: absent
+pending:
+  description:
+    - The links that a provision has to look after, in the order of the chain. These are the ones that do not hold and
+      the later ones that rest on them, without what no role can repair.
+  type: list
+  elements: str
+  returned: always
+  sample: [repository, toolkit, compiler, extensions, binding]
 cost:
   description: What the trouble costs in layers of the model; null when nothing is slow or nothing is known.
   type: str

@@ -19,6 +19,8 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _bootstrap_files
+
 #: Roles whose variables are wishes. One that this release does not have yet is skipped.
 ROLES = (
     "bootstrap",
@@ -48,6 +50,8 @@ def wishes(
 ) -> dict[str, Any]:
     """{role: {variable without the role's prefix: value}, "explicit": [names that were set]}.
 
+    The bootstrap role's also have "files", what it puts into the container by these variables.
+
     variables: all that Ansible knows for the host.  template: renders a value with the variables it is given; what it
     raises goes through, because a variable that cannot be rendered is the person's mistake.
     """
@@ -61,8 +65,22 @@ def wishes(
             for name in defaults[role]
             if name.startswith(prefix)
         }
+    desired["bootstrap"]["files"] = bootstrap_files(desired["bootstrap"])
     names = {name for role in ROLES for name in defaults[role]}
     return {**desired, "explicit": sorted(names & set(variables))}
+
+
+def bootstrap_files(bootstrap: Mapping[str, Any]) -> dict[str, Any]:
+    """{certificates: [file names], proxy: text} that role bootstrap puts into the container.
+
+    certificates is None when a file on the control node cannot be read: the role says that, with its name.
+    """
+    proxies = [bootstrap.get(name) or None for name in ("http_proxy", "https_proxy", "no_proxy")]
+    try:
+        certificates = sorted(_bootstrap_files.certificates(bootstrap.get("ca_certificates") or []))
+    except OSError:
+        certificates = None
+    return {"certificates": certificates, "proxy": _bootstrap_files.apt_proxy(*proxies)}
 
 
 def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:

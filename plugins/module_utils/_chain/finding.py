@@ -65,6 +65,16 @@ def cause(findings: Iterable[Finding]) -> Finding | None:
     return min(failing, key=lambda finding: LINKS.index(finding.link), default=None)
 
 
+def pending(findings: Iterable[Finding]) -> list[str]:
+    """The links that a provision has to look after, in order: those that do not hold, and those that rest on them.
+
+    What no role can repair is not among them: the container's reach, its devices, and a proof without a GPU.
+    """
+    found = {item.link for item in findings if not item.holds and item.link not in ("reach", "gpu")}
+    found -= {"proof"} if any(item.id == "proof.no_gpu" for item in findings) else set()
+    return [link for link in LINKS if link in found or (link != "proof" and found & set(RESTS_ON[link]))]
+
+
 def verdict(findings: Iterable[Finding]) -> str:
     """The worst state; "ok" when everything that applies holds, "unknown" when nothing was judged at all."""
     states = [finding.state for finding in findings]

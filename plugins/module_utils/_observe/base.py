@@ -15,6 +15,9 @@ from typing import Any
 from .host import Host
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+#: Where role bootstrap puts its own files.
+CERTIFICATES = "/usr/local/share/ca-certificates"
+APT_PROXY = "/etc/apt/apt.conf.d/80proxmox-gpu-proxy"
 DEB_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -31,6 +34,8 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "packages": {name: version for name, version in versions.items() if version is not None},
         "dpkg_unfinished": unfinished(host),
         "ca_bundle": ca_bundle(host),
+        "ca_certificates": [name for name in host.names(CERTIFICATES) if name.startswith("proxmox-gpu-")],
+        "apt_proxy": (host.read(APT_PROXY, 1 << 16) or "").rstrip("\n"),
         "memory_limit_bytes": memory_limit(host),
         "cpu_limit": cpu_limit(host),
         "disk": disk(host, wishes.get("environment_path") or "/opt"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..catalogue import entry, provision
 from ..finding import Finding
-from ..links import ABSENT, BROKEN, OK
+from ..links import ABSENT, BROKEN, DRIFTED, OK
 from ..look import Look
 from ..tables import distributions
 
@@ -58,6 +58,14 @@ NO_CA_BUNDLE = entry(
     cause="ca-certificates is not installed, or its bundle was emptied or never generated.",
     remedy=provision("bootstrap"),
 )
+CONFIGURATION_DIFFERS = entry(
+    "base.configuration_differs",
+    DRIFTED,
+    "The container's {what} not what the variables say ({variables}), so downloads take another way than is wanted, or "
+    "fail.",
+    cause="The variables were changed after the container was set up, or the files in the container were.",
+    remedy=provision("bootstrap"),
+)
 DISK_LOW = entry(
     "base.disk_low",
     BROKEN,
@@ -79,7 +87,7 @@ def judge(look: Look) -> Iterable[Finding]:
     if facts.get("python_missing"):
         yield PYTHON_MISSING.finding(expected="python3", observed="none", evidence="command -v python3")
         return
-    findings = [*_system(facts), *_packages(look, facts), *_resources(look, facts)]
+    findings = [*_system(facts), *_packages(look, facts), *_configuration(look, facts), *_resources(look, facts)]
     system = (facts.get("os") or {}).get("pretty_name") or "an unknown system"
     yield from findings or [FITS.finding(system=system, machine=facts.get("machine"))]
 
@@ -104,13 +112,37 @@ def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
         yield DPKG_INTERRUPTED.finding(packages=", ".join(unfinished), evidence="dpkg --audit")
     installed = facts.get("packages") or {}
     missing = [name for name in look.wish("bootstrap", "packages", []) if name not in installed]
-    # A host that was set up by hand and has its torch does not need the roles' helpers until a role is to run.
-    if missing and (look.explicit("bootstrap", "packages") or not look.section("torch").get("version")):
+    # A host that was set up by hand and has a fitting torch does not need the roles' helpers until a role is to run.
+    torch = look.section("torch")
+    fitting = torch.get("version") and (torch.get("cuda") or look.cpu_only)
+    if missing and (look.explicit("bootstrap", "packages") or not fitting):
         verb = "is" if len(missing) == 1 else "are"
         yield PACKAGES_MISSING.finding(packages=", ".join(missing), verb=verb, evidence="/var/lib/dpkg/status")
     bundle = facts.get("ca_bundle") or {}
     if bundle and not bundle.get("usable"):
         yield NO_CA_BUNDLE.finding(path=bundle.get("path"), evidence=bundle.get("path"))
+
+
+def _configuration(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+    """Certificates that are wanted and missing, and a proxy that is another one; more certificates do no harm."""
+    files = look.wish("bootstrap", "files", {})
+    missing = set(files.get("certificates") or []) - set(facts.get("ca_certificates") or [])
+    if missing:
+        words = {"what": "CA certificates are", "variables": "bootstrap_ca_certificates"}
+        yield CONFIGURATION_DIFFERS.finding(
+            evidence="/usr/local/share/ca-certificates", expected=sorted(missing), **words
+        )
+    if "proxy" in files and files["proxy"] != (facts.get("apt_proxy") or ""):
+        words = {
+            "what": "proxy for apt is",
+            "variables": "bootstrap_http_proxy, bootstrap_https_proxy, bootstrap_no_proxy",
+        }
+        yield CONFIGURATION_DIFFERS.finding(
+            evidence="/etc/apt/apt.conf.d/80proxmox-gpu-proxy",
+            expected=files["proxy"] or "none",
+            observed=facts.get("apt_proxy") or "none",
+            **words,
+        )
 
 
 def _resources(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:

@@ -54,6 +54,15 @@ def test_a_variable_that_is_set_wins_also_in_other_defaults(roles: Path) -> None
     assert desired["explicit"] == ["torch_environment_path"]
 
 
+def test_files_of_bootstrap_follow_from_its_variables(tmp_path: Path) -> None:
+    pem = tmp_path / "ca.pem"
+    pem.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    files = _wishes.bootstrap_files({"ca_certificates": [str(pem)], "http_proxy": "http://p:1"})
+    assert [name.startswith("proxmox-gpu-") for name in files["certificates"]] == [True]
+    assert 'Acquire::http::Proxy "http://p:1";' in files["proxy"]
+    assert _wishes.bootstrap_files({"ca_certificates": ["/no/such.pem"]}) == {"certificates": None, "proxy": ""}
+
+
 def test_role_that_is_not_there_has_no_wishes(roles: Path) -> None:
     assert wished({})["gpu_passthrough"] == {}
 

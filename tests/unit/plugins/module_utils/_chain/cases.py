@@ -85,6 +85,12 @@ CASES = (
     Case("base.dpkg_interrupted", put("base", dpkg_unfinished=["libc6"]), words=("libc6",)),
     Case("base.packages_missing", without_torch(put("base", packages={"python3": "3"})), words=("ca-certificates is",)),
     Case("base.no_ca_bundle", put("base", "ca_bundle", usable=False)),
+    Case(
+        "base.configuration_differs",
+        nothing,
+        wishes=hosts.wishes(bootstrap_files={"certificates": ["proxmox-gpu-1.crt"], "proxy": ""}),
+        words=("bootstrap_ca_certificates",),
+    ),
     Case("base.disk_low", put("base", disk={"/": {"free_bytes": 1024**3, "total_bytes": 1024**4}}), words=("1.0 GiB",)),
     Case("base.memory_low", put("base", memory_limit_bytes=512 * 1024**2), words=("512 MiB", "1.0 GiB")),
     Case("gpu.ok", nothing, **GPU, words=("1 x NVIDIA H200", "580.95.05")),

@@ -212,6 +212,42 @@ def test_unreachable_host_explains_everything_that_was_not_observed() -> None:
     assert all(found.consequence_of == "reach" for found in findings[1:])
 
 
+def test_proxy_of_the_container_is_held_against_the_wish() -> None:
+    facts, wishes = hosts.provisioned(), hosts.wishes(bootstrap_files={"certificates": [], "proxy": "Acquire x;"})
+    assert "base.configuration_differs" in failing(judge(wishes, facts))
+    facts["base"]["apt_proxy"] = "Acquire x;"
+    assert "base.configuration_differs" not in failing(judge(wishes, facts))
+
+
+def test_certificates_that_cannot_be_told_are_no_trouble_of_the_container() -> None:
+    wishes = hosts.wishes(bootstrap_files={"certificates": None, "proxy": ""})
+    assert failing(judge(wishes, hosts.provisioned())) == ["proof.no_gpu"]
+
+
+@pytest.mark.parametrize(
+    ("host", "pending"),
+    [
+        (hosts.provisioned, []),
+        (hosts.with_gpu, []),
+        (hosts.bare_torch, ["repository", "toolkit", "compiler", "extensions", "binding"]),
+    ],
+)
+def test_pending_links_are_those_a_role_can_repair_and_what_rests_on_them(host: Any, pending: list[str]) -> None:
+    assert finding.pending(judge(hosts.wishes(), host())) == pending
+
+
+def test_a_proof_is_pending_where_a_gpu_is() -> None:
+    facts = hosts.with_gpu()
+    facts["proof"]["record"] = None
+    assert finding.pending(judge(hosts.wishes(), facts)) == ["proof"]
+
+
+def test_nothing_is_pending_on_an_unreachable_host_s_devices() -> None:
+    facts = hosts.with_gpu()
+    facts["gpu"]["nodes"][0]["kind"] = "file"
+    assert finding.pending(judge(hosts.wishes(), facts)) == []
+
+
 def test_links_without_facts_are_not_judged() -> None:
     assert [found.link for found in judge(hosts.wishes(), {"repository": {}})] == ["repository"]
 
