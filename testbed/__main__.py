@@ -69,10 +69,12 @@ def status_of(box: Layout) -> dict[str, object]:
     return {
         "name": box.state.name,
         "state": str(box.state),
+        "exists": box.state.exists(),
         "up": bool(sshd and web and shown and as_declared),
         "node": {"name": node.name, "runs": node_up, "sshd": sshd, "port": ports.get(node.sshd_port_key)},
         "web": {"port": ports.get("web"), "answers": web},
         "containers": shown,
+        "snapshots": sorted(path.parent.name for path in box.snapshots.glob("*/snapshot.json")),
         "inventory": str(box.state / "inventory.yml"),
         "ssh": " ".join(client.ssh_command(box)) if sshd else None,
     }
@@ -198,6 +200,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     try:
+        refusals.refuse_without_root()
         if options.verb not in ("status", "down"):
             refusals.refuse_wrong_machine()
         return options.run(layout(), options) or 0

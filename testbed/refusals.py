@@ -31,10 +31,13 @@ def os_release(path: Path = Path("/etc/os-release")) -> dict[str, str]:
     return {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines) if key}
 
 
-def refuse_wrong_machine() -> None:
-    """Root on Debian, and not a real Proxmox node."""
+def refuse_without_root() -> None:
     if os.geteuid() != 0:
         raise TestbedError("The testbed starts containers and namespaces, so it needs root: run it with sudo.")
+
+
+def refuse_wrong_machine() -> None:
+    """Debian, and not a real Proxmox node."""
     system = os_release()
     if system.get("ID") != "debian":
         name = system.get("PRETTY_NAME", "an unknown system")

@@ -30,7 +30,6 @@ STANDARD = {"200": Wish(), "201": Wish(), "202": Wish(running=False)}
 
 def up(box: Layout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None:
     """Bring up the box with the standard containers and those of ``wishes`` (only made when they are not there yet)."""
-    refusals.refuse_wrong_machine()
     refusals.refuse_missing_packages()
     with state.locked(box):
         box.state.mkdir(parents=True, exist_ok=True)

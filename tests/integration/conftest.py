@@ -16,15 +16,15 @@ from tests.integration.box import Box, Container
 
 @pytest.fixture(scope="session")
 def box() -> Iterator[Box]:
-    """The box of TESTBED_NAME. Whoever brought it up takes it down: these tests only if it was down before.
+    """The box of TESTBED_NAME. Whoever brought it up takes it down: these tests only if there was none before.
 
     KEEP_TESTBED=1 leaves it up, for the next run.
     """
     current = Box()
-    was_up = current.is_up()
+    was_there = current.status()["exists"]  # half up counts as well: it is somebody's
     current.testbed("up")
     yield current
-    if not was_up and not os.environ.get("KEEP_TESTBED"):
+    if not was_there and not os.environ.get("KEEP_TESTBED"):
         current.testbed("down")
 
 

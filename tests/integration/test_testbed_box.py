@@ -353,7 +353,7 @@ def test_wrong_arguments_are_one_sentence(own: Box, arguments: list[str], senten
 
 
 def test_only_root_may(own: Box) -> None:
-    for verb in ("up", "down", "fresh"):
+    for verb in ("up", "down", "status", "fresh"):
         arguments = [verb, "200"] if verb == "fresh" else [verb]
         result = subprocess.run(
             ["/usr/bin/python3", "-m", "testbed", *arguments],
