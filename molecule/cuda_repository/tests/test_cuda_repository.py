@@ -9,9 +9,9 @@ from testinfra.host import Host
 SOURCES = "/etc/apt/sources.list.d"
 
 
-def test_apt_reads_all_its_sources_without_a_complaint(host: Host) -> None:
+def test_apt_has_nothing_to_say_about_the_repository(host: Host) -> None:
     updated = host.run("apt-get update")
-    assert (updated.rc, updated.stderr) == (0, "")
+    assert updated.rc == 0 and "cuda" not in updated.stderr, updated.stderr
 
 
 def test_one_entry_names_the_repository(host: Host) -> None:
@@ -26,10 +26,14 @@ def test_the_entry_is_of_this_distribution(host: Host) -> None:
     assert "/compute/cuda/repos/debian12/x86_64/" in indexes
 
 
-def test_the_index_is_signed(host: Host) -> None:
-    trusted = host.check_output("apt-get indextargets --format '$(REPO_URI) $(TRUSTED)' 'Created-By: Packages'")
-    (line,) = [line for line in trusted.splitlines() if "/compute/cuda/repos/" in line]
-    assert "yes" not in line.split()[1:]
+def test_the_index_is_verified_by_one_keyring(host: Host) -> None:
+    signed = host.check_output("apt-get indextargets --format '$(REPO_URI) $(SIGNED_BY)' 'Created-By: Packages'")
+    (line,) = [line for line in signed.splitlines() if "/compute/cuda/repos/" in line]
+    assert line.split()[1:] == ["/usr/share/keyrings/cuda-archive-keyring.gpg"]
+
+
+def test_nothing_is_trusted_unseen(host: Host) -> None:
+    assert host.run("grep -riE '^[^#]*trusted[:=] *yes.*compute/cuda' /etc/apt").rc == 1
 
 
 def test_the_compiler_can_be_installed(host: Host) -> None:
