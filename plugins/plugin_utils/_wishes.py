@@ -98,6 +98,7 @@ def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:
         "model": fast_path.get("model"),
         "family": fast_path.get("family"),
         "environment": fast_path.get("environment") or {},
+        "environment_files": fast_path.get("environment_files") or [],
     }
 
 

@@ -38,7 +38,12 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
         return {**shown, "model_problem": str(error), "transformers": version, "functions": []}
     if "transformers" not in (environment.get("distributions") or {}):
         return {**shown, "transformers": None, "functions": []}
-    launch = {"user": wishes.get("user"), "environment": wishes.get("environment") or {}}
+    files = [str(path) for path in wishes.get("environment_files") or []]
+    launch = {
+        "user": wishes.get("user"),
+        "environment": wishes.get("environment") or {},
+        "files": {path: host.read(path, 1 << 16) for path in files},
+    }
     today = key(host, environment, loaded, launch)
     recorded = cache.believe(host.read_json(RECORD), today)
     source = "record" if recorded else "live"
@@ -55,7 +60,8 @@ def key(host: Host, environment: dict[str, Any], loaded: dict[str, Any], launch:
 def ask(python: str, wishes: dict[str, Any]) -> dict[str, Any]:
     request = {"action": "binding", "model": wishes.get("model"), "family": wishes.get("family")}
     user = wishes.get("user") if os.geteuid() == 0 else None
-    return child.run(python, request, float(wishes.get("timeout") or 120), user, wishes.get("environment"))
+    timeout, files = float(wishes.get("timeout") or 120), wishes.get("environment_files")
+    return child.run(python, request, timeout, user, wishes.get("environment"), files)
 
 
 def _facts(found: dict[str, Any]) -> dict[str, Any]:

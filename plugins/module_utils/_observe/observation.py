@@ -26,7 +26,7 @@ SECTIONS = {
     "binding": binding.observe,
     "proof": proof.observe,
 }
-_LOOK_BACK = ("compiler", "extensions", "binding")
+_LOOK_BACK = ("compiler", "extensions", "binding", "proof")
 
 
 def observe(host: Host, links: list[str], wishes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:

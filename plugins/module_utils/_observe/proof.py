@@ -4,17 +4,53 @@
 
 # This module util is PRIVATE to the collection.
 
-"""Link 10, facts: the record of the last proof on a GPU, and the lock that a good provision leaves. Nothing is run."""
+"""Link 10, facts: the record of the last proof on a GPU, its key today, and the lock of a good provision."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from . import gpu, torch
 from .host import STATE, Host
 
 RECORD = f"{STATE}/proof.json"
 LOCK = "/etc/proxmox_gpu/training.lock.json"
+#: What a proof says something about, besides the GPU and its driver: a change of any of these makes it worthless.
+PACKAGES = (
+    "torch",
+    "triton",
+    "transformers",
+    "fla-core",
+    "flash-linear-attention",
+    "causal-conv1d",
+    "mamba-ssm",
+    "kernels",
+    "tilelang",
+    "apache-tvm-ffi",
+)
 
 
-def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
-    return {"record": host.read_json(RECORD), "record_file": RECORD, "lock": host.read_json(LOCK), "lock_file": LOCK}
+def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = None) -> dict[str, Any]:
+    sections = known or {}
+    environment = sections.get("torch") or torch.observe(host, wishes)
+    devices = sections.get("gpu") or gpu.observe(host, wishes)
+    return {
+        "record": host.read_json(RECORD),
+        "record_file": RECORD,
+        "key": key(environment, devices),
+        "lock": host.read_json(LOCK),
+        "lock_file": LOCK,
+    }
+
+
+def key(environment: dict[str, Any], devices: dict[str, Any]) -> dict[str, str]:
+    """{driver, gpus, python, and each package that is installed}: a proof counts while its key equals this one."""
+    installed = {**(environment.get("distributions") or {}), "torch": environment.get("version")}
+    gpus = sorted(f"{one.get('name')} {one.get('capability') or ''}".strip() for one in devices.get("gpus") or [])
+    parts = {
+        "driver": devices.get("module_version"),
+        "gpus": ", ".join(gpus),
+        "python": environment.get("python_version"),
+        **{name: installed.get(name) for name in PACKAGES},
+    }
+    return {name: str(value) for name, value in parts.items() if value}

@@ -69,9 +69,11 @@ def judge(look: Look) -> Iterable[Finding]:
 
 def _recorded(look: Look, record: dict[str, Any]) -> Finding:
     then, now = record.get("key") or {}, look.section("proof").get("key") or {}
-    parts = [part for part in then if part in now and then[part] != now[part]]
+    # A proof without a key was kept by an older release: nobody can say that it still holds.
+    parts = [part for part in {**then, **now} if then.get(part) != now.get(part)]
     if parts:
-        changes = ", ".join(f"{part} went from {then[part]} to {now[part]}" for part in parts)
+        moves = [f"{part} went from {then.get(part) or 'none'} to {now.get(part) or 'none'}" for part in parts]
+        changes = ", ".join(moves)
         return CHANGED.finding(changes=changes)
     if not record.get("ok"):
         return FAILED.finding(problem=record.get("error") or "no reason was recorded.", evidence=record.get("log"))

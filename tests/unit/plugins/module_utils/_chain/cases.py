@@ -268,7 +268,7 @@ CASES = (
     Case("proof.no_gpu", nothing),
     Case("proof.never", put("proof", record=None), **GPU),
     Case("proof.changed", put(proof={"record": {"ok": True, "key": {"torch": "1"}}, "key": {"torch": "2"}}), **GPU),
-    Case("proof.failed", put("proof", record={"ok": False, "error": "NaN in the gradient."}), **GPU, words=("NaN",)),
+    Case("proof.failed", put("proof", "record", ok=False, error="NaN in the gradient."), **GPU, words=("NaN",)),
 )
 
 

@@ -149,8 +149,15 @@ def test_without_transformers_nobody_is_asked(environment: Any, monkeypatch: pyt
 def test_proof_reads_its_record_and_the_lock(machine: Any) -> None:
     machine.file(proof.RECORD, '{"ok": true}')
     machine.file(proof.LOCK, '{"versions": {}}')
-    facts = proof.observe(machine.host, {})
+    facts = proof.observe(machine.host, {}, {"torch": TORCH, "gpu": {"module_version": "580.95.05", "gpus": []}})
     assert (facts["record"], facts["lock"]) == ({"ok": True}, {"versions": {}})
+    assert facts["key"] == {
+        "driver": "580.95.05",
+        "python": "3.11.2",
+        "torch": "2.14.1+cu130",
+        "transformers": "5.17.0",
+        "causal-conv1d": "1.7.0",
+    }
 
 
 def test_observation_of_an_empty_machine_has_all_sections(machine: Any) -> None:
