@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 
 from testbed import base_root, client, containers, down, namespaces, refusals, services, state, up
@@ -76,7 +77,7 @@ def status_of(box: Layout) -> dict[str, object]:
         "containers": shown,
         "snapshots": sorted(path.parent.name for path in box.snapshots.glob("*/snapshot.json")),
         "inventory": str(box.state / "inventory.yml"),
-        "ssh": " ".join(client.ssh_command(box)) if sshd else None,
+        "ssh": shlex.join(client.ssh_command(box)) if sshd else None,
     }
 
 

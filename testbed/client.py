@@ -51,7 +51,7 @@ def ssh_options(box: Layout) -> list[str]:
         "-F", "none",
         "-i", str(box.client / "id_ed25519"),
         "-o", "IdentitiesOnly=yes",
-        "-o", f"UserKnownHostsFile={box.client / 'known_hosts'}",
+        "-o", f'UserKnownHostsFile="{box.client / "known_hosts"}"',  # in quotes, as ssh would take several
         "-o", "GlobalKnownHostsFile=/dev/null",
         "-o", "StrictHostKeyChecking=yes",
         "-o", "BatchMode=yes",
