@@ -14,21 +14,15 @@ the signatures and OpenSSL the certificates, with words of their own. The tests 
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from ._output_rules import Problem as AptProblem
+from ._output_rules import Rule as _Rule
+from ._output_rules import first, squeeze
 
-@dataclass(frozen=True)
-class AptProblem:
-    """``kind`` is a stable word; ``transient``: trying again later may help; ``evidence`` is apt's own line."""
-
-    kind: str
-    sentence: str
-    transient: bool
-    evidence: str
+__all__ = ["AptProblem", "Context", "explain"]
 
 
 @dataclass(frozen=True)
@@ -38,16 +32,6 @@ class Context:
     proxy: str = ""
     mirror_variable: str = "the source files below /etc/apt"
     proxy_variable: str = "the proxy settings below /etc/apt/apt.conf.d"
-
-
-class _Rule(NamedTuple):
-    """``sentence`` is a template over the pattern's groups (``uri2`` fills ``{uri}`` too), ``{mirror}``, ``{proxy}``
-    (the variables' names) and ``{proxy_host}``."""
-
-    kind: str
-    transient: bool
-    pattern: str
-    sentence: str
 
 
 # "Err:2 URI suite InRelease", the reason on the next line; or "E: Failed to fetch URI  reason".
@@ -247,37 +231,25 @@ _RULES: tuple[_Rule, ...] = (
     ),
 )
 
-_PROXY_UNREACHABLE = "the proxy {proxy_host} cannot be reached ({why}); check {proxy}"
+_PROXY_UNREACHABLE = _Rule("proxy", True, "", "the proxy {proxy_host} cannot be reached ({why}); check {proxy}")
 
 
 def explain(output: str, context: Context | None = None) -> AptProblem | None:
     """The one problem that explains a failed apt-get (stdout and stderr together); None if apt reported none."""
     known = context or Context()
-    text = output.replace("\r\n", "\n") + "\n"
-    for rule in _RULES:
-        match = re.search(rule.pattern, text)
-        if match:
-            return _problem(rule, match, text, known)
-    errors = [line for line in text.splitlines() if line.startswith("E: ")]
-    if not errors:
-        return None
-    return AptProblem("other", f"apt failed: {_squeeze(errors[0][3:])}", False, errors[0])
+    proxy = urlsplit(known.proxy if "//" in known.proxy else "//" + known.proxy)
 
+    def blame_the_proxy(rule: _Rule, words: Mapping[str, str]) -> _Rule:
+        refused_by = words["host"].lower()
+        return _PROXY_UNREACHABLE if rule.kind == "unreachable" and refused_by == (proxy.hostname or "-") else rule
 
-def _problem(rule: _Rule, match: re.Match[str], text: str, context: Context) -> AptProblem:
-    proxy = urlsplit(context.proxy if "//" in context.proxy else "//" + context.proxy)
-    words: dict[str, str] = defaultdict(str)
-    words.update(mirror=context.mirror_variable, proxy=context.proxy_variable)
-    words["proxy_host"] = proxy.netloc.rsplit("@", 1)[-1]  # never the login
-    for group, value in match.groupdict(default="").items():
-        words[group.rstrip("0123456789")] += _squeeze(value)
-    kind, sentence = rule.kind, rule.sentence
-    if kind == "unreachable" and proxy.hostname and words["host"].lower() == proxy.hostname:
-        kind, sentence = "proxy", _PROXY_UNREACHABLE
-    start = text.rfind("\n", 0, match.start()) + 1
-    evidence = text[start : max(match.end(), text.find("\n", match.start()))]
-    return AptProblem(kind, _squeeze(sentence.format_map(words)), rule.transient, " ".join(evidence.split()))
-
-
-def _squeeze(text: str) -> str:
-    return re.sub(r" ([;,)])", r"\1", " ".join(text.split())).rstrip(".")
+    words = {
+        "mirror": known.mirror_variable,
+        "proxy": known.proxy_variable,
+        "proxy_host": proxy.netloc.rsplit("@", 1)[-1],  # never the login
+    }
+    problem = first(_RULES, output, words, blame_the_proxy)
+    if problem:
+        return problem
+    errors = [line for line in output.splitlines() if line.startswith("E: ")]
+    return AptProblem("other", f"apt failed: {squeeze(errors[0][3:])}", False, errors[0]) if errors else None
