@@ -11,7 +11,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from testbed import containers, machine, state
+from testbed import containers, files, machine, state
 from testbed.layout import Layout
 from testbed.refusals import os_release
 
@@ -42,7 +42,7 @@ def write_known_hosts(box: Layout) -> None:
             if containers.own(node, vmid)["sshd_port"]
         ]
         lines += [f"[127.0.0.1]:{port} {key}" for port in (ports[node.sshd_port_key], *own)]
-    (box.client / "known_hosts").write_text("\n".join(lines) + "\n")
+    files.write(box.client / "known_hosts", "\n".join(lines) + "\n")
 
 
 def ssh_options(box: Layout) -> list[str]:
@@ -80,7 +80,7 @@ def write_ssh_config(box: Layout) -> None:
         "    BatchMode yes",
         f'    ControlPath "{box.control_path}/%C"',
     ]
-    (box.client / "ssh_config").write_text("\n".join(lines) + "\n")
+    files.write(box.client / "ssh_config", "\n".join(lines) + "\n")
 
 
 def ssh_command(box: Layout, user: str = "root") -> list[str]:
@@ -120,11 +120,12 @@ def write_certificates(box: Layout, description: dict[str, object]) -> None:
     """One file for each certificate that this machine trusts beyond Debian's own."""
     folder = box.client / "ca_certificates"
     folder.mkdir(exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    if description["ca_bundle"]:
-        for number, pem in enumerate(machine.private_certificates(Path(str(description["ca_bundle"])))):
-            (folder / f"machine-{number}.crt").write_text(pem + "\n")
+    found = machine.private_certificates(Path(str(description["ca_bundle"]))) if description["ca_bundle"] else []
+    wanted = {folder / f"machine-{number}.crt": pem + "\n" for number, pem in enumerate(found)}
+    for path, pem in wanted.items():
+        files.write(path, pem)
+    for path in set(folder.iterdir()) - set(wanted):
+        path.unlink()
 
 
 def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
@@ -168,9 +169,6 @@ def write_inventory(box: Layout) -> None:
     write_known_hosts(box)
     write_ssh_config(box)
     box.control_path.mkdir(mode=0o700, exist_ok=True)
-    (box.state / "machine.json").write_text(json.dumps(description, indent=2) + "\n")
+    files.write(box.state / "machine.json", json.dumps(description, indent=2) + "\n")
     header = "# Written by the testbed: a node in a box. Its pct is a stand-in.\n---\n"
-    text = header + json.dumps(inventory(box, description), indent=2) + "\n"
-    temporary = box.state / "inventory.yml.tmp"
-    temporary.write_text(text)
-    temporary.replace(box.state / "inventory.yml")
+    files.write(box.state / "inventory.yml", header + json.dumps(inventory(box, description), indent=2) + "\n")

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import cgroups, lxc_config, namespaces, node_init, pve_files, state
+from testbed import cgroups, files, lxc_config, namespaces, node_init, pve_files, state
 from testbed.errors import TestbedError
 from testbed.layout import NodeLayout
 
@@ -88,9 +88,7 @@ def create(node: NodeLayout, vmid: str, wish: Wish, base: Path, local_folders: l
         conf["net0"] = "name=eth0,bridge=vmbr0,ip=dhcp,type=veth"  # what Proxmox would show; the box shares its network
     node.pve_containers.mkdir(parents=True, exist_ok=True)
     pve_files.write_file(node.pve_containers / f"{vmid}.conf", pve_files.format_conf(conf))
-    temporary = folder / "testbed.json.tmp"
-    temporary.write_text(json.dumps(record, indent=2) + "\n")
-    temporary.replace(folder / "testbed.json")
+    files.write(folder / "testbed.json", json.dumps(record, indent=2) + "\n")
 
 
 def _fill_upper(node: NodeLayout, vmid: str, sshd_port: int | None) -> None:
@@ -233,7 +231,7 @@ def snapshot(node: NodeLayout, vmid: str, name: str) -> None:
     (target / "snapshot.json").write_text(json.dumps({"of": vmid, "layers": record["layers"]}, indent=2) + "\n")
     (folder / "upper").mkdir()
     shutil.copystat(target / "layer", folder / "upper")
-    (folder / "testbed.json").write_text(json.dumps(record, indent=2) + "\n")
+    files.write(folder / "testbed.json", json.dumps(record, indent=2) + "\n")
     if was_running:
         start(node, [vmid])
 

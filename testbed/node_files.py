@@ -13,6 +13,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from testbed import files
 from testbed.layout import NodeLayout
 
 # Logins beside root: what each may do with sudo, without a password.
@@ -42,15 +43,15 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
     temporary.mkdir(exist_ok=True)
     temporary.chmod(0o1777)
 
-    _write(etc / "hostname", f"{node.name}\n")
-    _write(etc / "hosts", f"127.0.0.1 localhost\n127.0.0.1 {node.name}.testbed {node.name}\n")
-    _write(etc / "resolv.conf", Path("/etc/resolv.conf").read_text() if Path("/etc/resolv.conf").exists() else "")
-    _write(etc / "environment", "")
-    _write(etc / "lxc/lxc.conf", f"lxc.lxcpath = {node.lxc_inside}\n")
-    _write(etc / "sudoers", _sudoers(), 0o440)
-    _write(etc / "pam.d/sshd", _pam_sshd())
+    files.write(etc / "hostname", f"{node.name}\n")
+    files.write(etc / "hosts", f"127.0.0.1 localhost\n127.0.0.1 {node.name}.testbed {node.name}\n")
+    files.write(etc / "resolv.conf", Path("/etc/resolv.conf").read_text() if Path("/etc/resolv.conf").exists() else "")
+    files.write(etc / "environment", "")
+    files.write(etc / "lxc/lxc.conf", f"lxc.lxcpath = {node.lxc_inside}\n")
+    files.write(etc / "sudoers", _sudoers(), 0o440)
+    files.write(etc / "pam.d/sshd", _pam_sshd())
     _accounts(etc)
-    _write(etc / "ssh/sshd_config", _sshd_config(node, port))
+    files.write(etc / "ssh/sshd_config", _sshd_config(node, port))
     key = etc / "ssh/ssh_host_ed25519_key"
     if not key.exists():
         subprocess.run(
@@ -59,27 +60,18 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
             timeout=30,
             stdin=subprocess.DEVNULL,
         )
-    _write(sbin / "pct", PCT.format(state=node.box.inside), 0o755)
+    files.write(sbin / "pct", PCT.format(state=node.box.inside), 0o755)
     _home(node.folder / "root", 0, authorized_key)
     for name, (uid, _commands) in LOGINS.items():
         _home(homes / name, uid, authorized_key)
-
-
-def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    if path.is_symlink() or (path.exists() and path.read_text() == text and path.stat().st_mode & 0o7777 == mode):
-        if not path.is_symlink():
-            return
-        path.unlink()
-    path.write_text(text)
-    path.chmod(mode)
 
 
 def _home(folder: Path, uid: int, authorized_key: str) -> None:
     """A home without start-up files: a .bashrc of the machine would cost each remote command its time."""
     ssh = folder / ".ssh"
     ssh.mkdir(parents=True, exist_ok=True)
-    _write(ssh / "authorized_keys", authorized_key, 0o600)
-    _write(folder / ".hushlogin", "")
+    files.write(ssh / "authorized_keys", authorized_key, 0o600)
+    files.write(folder / ".hushlogin", "")
     folder.chmod(0o700)
     ssh.chmod(0o700)
     for path in (folder, ssh, ssh / "authorized_keys", folder / ".hushlogin"):
@@ -96,9 +88,9 @@ def _accounts(etc: Path) -> None:
         passwd.append(f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash")
         group.append(f"{name}:x:{uid}:")
         shadow.append(f"{name}:*:19000:0:99999:7:::")
-    _write(etc / "passwd", "\n".join(passwd) + "\n")
-    _write(etc / "group", "\n".join(group) + "\n")
-    _write(etc / "shadow", "\n".join(shadow) + "\n", 0o640)
+    files.write(etc / "passwd", "\n".join(passwd) + "\n")
+    files.write(etc / "group", "\n".join(group) + "\n")
+    files.write(etc / "shadow", "\n".join(shadow) + "\n", 0o640)
     shadow_group = next((int(line.split(":")[2]) for line in group if line.startswith("shadow:")), 0)
     os.chown(etc / "shadow", 0, shadow_group)
 

@@ -11,6 +11,7 @@ import json
 import socket
 from collections.abc import Iterator
 
+from testbed import files
 from testbed.errors import TestbedError
 from testbed.layout import Layout
 
@@ -36,9 +37,7 @@ def load_ports(box: Layout) -> dict[str, int]:
 
 
 def save_ports(box: Layout, ports: dict[str, int]) -> None:
-    temporary = box.state / "ports.json.tmp"
-    temporary.write_text(json.dumps(ports, indent=2) + "\n")
-    temporary.replace(box.state / "ports.json")
+    files.write(box.state / "ports.json", json.dumps(ports, indent=2) + "\n")
 
 
 def port_for(box: Layout, purpose: str) -> int:

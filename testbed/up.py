@@ -13,6 +13,7 @@ from testbed import (
     cgroups,
     client,
     containers,
+    files,
     namespaces,
     node_files,
     node_init,
@@ -50,7 +51,7 @@ def up(box: Layout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None
 def write_standin_settings(box: Layout, startup: float = 0.7, version: str = "6.1.10") -> None:
     """How the pct stand-in behaves: its start-up cost in seconds, and the pve-container version that it imitates."""
     settings = {"PCT_STANDIN_STARTUP": startup, "PCT_STANDIN_VERSION": version}
-    (box.state / "standin.json").write_text(json.dumps(settings, indent=2) + "\n")
+    files.write(box.state / "standin.json", json.dumps(settings, indent=2) + "\n")
 
 
 def _node(node: NodeLayout, key: str, log: Callable[[str], None]) -> None:
