@@ -14,7 +14,7 @@ author:
   - proxmox_gpu.training authors (@proxmox-gpu)
 description:
   - Asks the training interpreter itself, in a child process, under the launch conditions of the training job - its
-    user, its environment, its environment files - and with a time limit. Nothing is downloaded, and no weights are read.
+    user, its environment, its environment files - and with a time limit. Nothing is downloaded, no weights are read.
   - A host where something is broken is an answer and not an error. The module fails for wrong options alone.
   - The same code runs without Ansible as C(fast_path_proof.py).
 options:

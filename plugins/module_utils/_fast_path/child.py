@@ -107,7 +107,7 @@ def _run(
         with tempfile.TemporaryFile() as wanted:
             wanted.write(json.dumps(request).encode())
             wanted.seek(0)
-            child = subprocess.Popen(
+            child = subprocess.Popen(  # pylint: disable=ansible-bad-function  # as another user, with descriptors
                 command,
                 stdin=wanted,
                 stdout=subprocess.PIPE,
@@ -164,7 +164,8 @@ def _identity(user: str | None) -> dict[str, Any]:
 
 def _collect(child: subprocess.Popen[bytes], answer_fd: int, timeout: float) -> tuple[bytes, bytes, bool]:
     """Read the answer and what was printed until both ends close; (answer, printed, timed out)."""
-    assert child.stdout is not None
+    if child.stdout is None:
+        raise ValueError("the child has no pipe to read")
     deadline = time.monotonic() + timeout
     buffers = {answer_fd: bytearray(), child.stdout.fileno(): bytearray()}
     timed_out = False

@@ -74,11 +74,9 @@ def main(argv: list[str] | None = None) -> int:
     }
     found = _quietly(request)
     if options.json:
-        print(json.dumps(found, indent=2, sort_keys=True, default=str))
-    elif options.prometheus:
-        print(report.prometheus(found), end="")
+        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True, default=str) + "\n")
     else:
-        print(report.text(found))
+        sys.stdout.write(report.prometheus(found) if options.prometheus else report.text(found) + "\n")
     return _EXIT.get(found.get("state", ""), 1)
 
 

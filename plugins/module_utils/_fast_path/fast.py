@@ -114,9 +114,9 @@ def measure(work: Callable[[], None], device: Any) -> tuple[float, float]:
     first = once()
     last = once()
     repeats = max(3, min(_REPEATS, int(_SLOW_BUDGET_S * 1000 / max(last, 0.001))))
-    for _ in range(min(_WARM_UPS - 2, repeats - 2)):
+    for _round in range(min(_WARM_UPS - 2, repeats - 2)):
         once()
-    return statistics.median(once() for _ in range(repeats)), first
+    return statistics.median(once() for _round in range(repeats)), first
 
 
 def _ratio(rows: list[dict[str, Any]], tokens: int) -> dict[str, Any] | None:

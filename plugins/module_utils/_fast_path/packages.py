@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+from importlib import metadata
 from typing import Any
 
 from .families import FUNCTIONS, Function
@@ -19,8 +20,6 @@ from .families import FUNCTIONS, Function
 
 def distribution_of(package: str) -> tuple[str | None, str | None]:
     """(distribution, version) that ships an import package, from the metadata; (None, None) when there is none."""
-    import importlib.metadata as metadata
-
     for name in {"fla": ("fla-core", "flash-linear-attention")}.get(package, (package.replace("_", "-"),)):
         try:
             return name, metadata.version(name)
@@ -30,8 +29,6 @@ def distribution_of(package: str) -> tuple[str | None, str | None]:
 
 
 def version_of(distribution: str) -> str | None:
-    import importlib.metadata as metadata
-
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -54,7 +55,7 @@ def relative(found: Any, wanted: Any) -> float:
         return float("inf")
     found, wanted = found.detach().double(), wanted.detach().double()
     value = float((found - wanted).norm() / wanted.norm().clamp_min(1e-12))
-    return value if value == value else float("inf")
+    return float("inf") if math.isnan(value) else value
 
 
 def sizes_of(layer: Layer) -> Sizes:
