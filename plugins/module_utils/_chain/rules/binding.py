@@ -81,6 +81,15 @@ UNDECIDED = entry(
     "moment.",
     remedy="Pass a GPU through to the container, or use transformers 5.17 or newer.",
 )
+NO_GPU_SEEN = entry(
+    "binding.no_gpu_seen",
+    BROKEN,
+    "A GPU is passed through to the container, and the training interpreter sees none ({reason}), so training runs on "
+    "the processor.",
+    cause="CUDA_VISIBLE_DEVICES is empty in the job's environment, nvidia-uvm was missing when the job began, or "
+    "torch and the driver do not fit.",
+    remedy="Take CUDA_VISIBLE_DEVICES out of the job's environment (fast_path_environment), or repair link gpu first.",
+)
 KERNELS_RANGE = entry(
     "binding.kernels_out_of_range",
     DRIFTED,
@@ -184,6 +193,10 @@ def _clause(text: object) -> str:
 
 
 def _known_troubles(look: Look) -> Iterable[Finding]:
+    seen = look.section("binding").get("gpu") or {}
+    nodes = look.section("gpu").get("nodes") or []
+    if look.driver and any(node["kind"] == "char" for node in nodes) and seen.get("count") == 0:
+        yield NO_GPU_SEEN.finding(reason=seen.get("reason") or "no reason is known", observed=seen.get("visible"))
     installed = look.section("torch").get("distributions") or {}
     for pair in bad_pairs.bad_pairs(installed, look.capabilities):
         if pair.capabilities:

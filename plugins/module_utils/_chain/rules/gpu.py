@@ -65,6 +65,13 @@ NOT_PERMITTED = entry(
     remedy=ON_THE_NODE
     + "pct set VMID --devN {path},gid=GID,mode=0660 with the group id inside the container, then restart it.",
 )
+BLOCKED = entry(
+    "gpu.blocked",
+    BROKEN,
+    "The container's device rules forbid opening {path} although the node is there, so no program can use the GPU.",
+    cause="The config lacks the rule for the device, or a reload of systemd on the node rewrote the rules.",
+    remedy=ON_THE_NODE + "pass the device as devN (pct set VMID --devN {path}), then restart the container.",
+)
 LIBRARY_MISSING = entry(
     "gpu.library_missing",
     ABSENT,
@@ -124,8 +131,12 @@ def _nodes(facts: dict[str, Any]) -> Iterable[Finding]:
 
 
 def _permissions(facts: dict[str, Any]) -> Iterable[Finding]:
-    for node in facts.get("nodes") or []:
-        if node["kind"] == "char" and node.get("required") and node.get("permitted") is False:
+    required = [node for node in facts.get("nodes") or [] if node["kind"] == "char" and node.get("required")]
+    for node in required:
+        if node.get("open_error") == "EPERM":
+            yield BLOCKED.finding(path=node["path"], observed=node["open_error"], evidence=f"open {node['path']}")
+            return
+        if node.get("permitted") is False:
             yield NOT_PERMITTED.finding(
                 user=facts.get("user") or "the training user",
                 path=node["path"],

@@ -96,6 +96,14 @@ INCOMPLETE = entry(
     cause="Only nvcc was installed, or a part of the toolkit was removed.",
     remedy=REPAIR,
 )
+MIXED_SET = entry(
+    "toolkit.mixed_set",
+    BROKEN,
+    "{nvcc} is version {version}, and its part {part} is version {other}: parts of two releases do not make one "
+    "compiler.",
+    cause="One package was pinned or upgraded without the others of its release.",
+    remedy=REPAIR,
+)
 WRONG_NVCC = entry(
     "toolkit.wrong_nvcc",
     DRIFTED,
@@ -218,7 +226,26 @@ def _surroundings(look: Look, facts: dict[str, Any], nvcc: dict[str, Any]) -> It
             observed=winner["path"],
         )
     if nvcc.get("package"):
+        yield from _mixed(facts, nvcc)
         yield from _packages(look, facts)
+
+
+def _mixed(facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
+    """The parts that NVIDIA releases with nvcc, under nvcc's own version."""
+    packages = facts.get("packages") or {}
+    owner = packages.get(nvcc["package"])
+    series = str(nvcc["package"]).removeprefix("cuda-nvcc")
+    for stem in ("cuda-crt", "cuda-nvvm", "libnvvm", "libnvptxcompiler"):
+        part = packages.get(f"{stem}{series}")
+        if owner and part and part["version"] != owner["version"]:
+            yield MIXED_SET.finding(
+                nvcc=nvcc["package"],
+                version=owner["version"],
+                part=f"{stem}{series}",
+                other=part["version"],
+                evidence="/var/lib/dpkg/status",
+            )
+            return
 
 
 def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:

@@ -101,6 +101,7 @@ CASES = (
     Case("gpu.node_missing", nodes(2, kind="missing"), **GPU, words=("/dev/nvidia-uvm is missing",)),
     Case("gpu.stale_major", nodes(2, major=508), **GPU, words=("508", "511")),
     Case("gpu.not_permitted", nodes(0, permitted=False, mode="0660"), **GPU, words=("root", "0660")),
+    Case("gpu.blocked", nodes(0, open_error="EPERM"), **GPU, words=("/dev/nvidia0",)),
     Case("gpu.library_missing", put("gpu", libraries=[]), **GPU, words=("libcuda.so.1",)),
     Case(
         "gpu.library_mismatch",
@@ -200,6 +201,11 @@ CASES = (
         put("toolkit", cuda_homes=[{"file": "/etc/environment", "value": ":/usr/local/cuda", "usable": False}]),
         words=("/etc/environment", ":/usr/local/cuda"),
     ),
+    Case(
+        "toolkit.mixed_set",
+        put("toolkit", "packages", **{"cuda-crt-13-0": {"version": "13.0.48-1", "held": True}}),
+        words=("cuda-crt-13-0 is version 13.0.48-1",),
+    ),
     Case("toolkit.not_held", put("toolkit", "packages", "cuda-nvcc-13-0", held=False), words=("cuda-nvcc-13-0 is",)),
     Case("toolkit.drivers_not_blocked", put("toolkit", drivers_blocked=False)),
     Case("compiler.ok", nothing, words=("12.2.0", "13.0.88")),
@@ -256,6 +262,12 @@ CASES = (
     Case("binding.unknown_design", put("binding", design="unknown", state="unknown")),
     Case("binding.model_unreadable", put("binding", model_problem="The config /m cannot be read.")),
     Case("binding.failed", put("binding", state=None, problem="It did not end within 120 seconds.")),
+    Case(
+        "binding.no_gpu_seen",
+        put("binding", gpu={"count": 0, "reason": "CUDA_VISIBLE_DEVICES is empty", "visible": ""}),
+        **GPU,
+        words=("CUDA_VISIBLE_DEVICES is empty",),
+    ),
     Case("binding.kernels_out_of_range", put("torch", "distributions", kernels="0.12.0"), words=("0.12.0", "0.16.0")),
     Case(
         "binding.known_bad_pair",

@@ -251,6 +251,7 @@ def with_gpu(facts: Facts | None = None) -> Facts:
         "user": "root",
         "gpus": [{"name": "NVIDIA H200", "capability": "9.0", "uuid": "GPU-1"}],
     }
+    facts["binding"]["gpu"] = {"count": 1, "visible": None}
     facts["proof"]["record"] = {"ok": True, "gpu": "NVIDIA H200", "ratio": 8.0, "key": {"torch": "2.14.1+cu130"}}
     facts["proof"]["key"] = {"torch": "2.14.1+cu130"}
     return facts
