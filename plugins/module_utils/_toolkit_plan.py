@@ -27,10 +27,11 @@ COMPILER_PARTS = ("cuda-crt", "cuda-nvvm", "libnvvm", "libnvptxcompiler")
 """Released with nvcc under nvcc's version (12 and 13 name them differently): a mixed set compiles, but not reliably."""
 
 _SERIES = re.compile(r"-(\d+)-(\d+)$")
-_MEMBER = re.compile(r"^(?:.+-\d+-\d+|cuda-toolkit-(?:\d+-)?(?:\d+-)?config-common)$")
 _DRIVER = re.compile(
-    r"^(?:cuda-drivers(?:-.*)?|nvidia-(?:driver|open|dkms|kernel|utils|headless|firmware|modprobe|persistenced|smi|settings)"
-    r"(?:-.*)?|libnvidia-(?!container|ml-dev).*|libcuda1.*|linux-(?:modules|objects)-nvidia-.*|xserver-xorg-video-nvidia.*)$"
+    r"^(?:cuda-drivers(?:-.*)?|nvidia-(?:driver|open|dkms|kernel|utils|headless|firmware|modprobe|persistenced"
+    r"|smi|settings)"
+    r"(?:-.*)?|libnvidia-(?!container|ml-dev).*|libcuda1.*|linux-(?:modules|objects)-nvidia-.*"
+    r"|xserver-xorg-video-nvidia.*)$"
 )
 _INST = re.compile(r"^Inst (?P<name>[^ :]+)(?::\w+)? (?:\[(?P<old>[^]]+)\] )?\((?P<new>\S+)")
 _REMV = re.compile(r"^(?:Remv|Purg) (?P<name>[^ :]+)")
@@ -188,9 +189,13 @@ def requests(
     return chosen
 
 
-def toolkit_members(closure: t.Iterable[str]) -> list[str]:
-    """The packages of NVIDIA's toolkit among a dependency closure, sorted: what is pinned and held."""
-    return sorted({name for name in closure if _MEMBER.match(name)})
+def toolkit_members(closure: t.Iterable[str], series: str) -> list[str]:
+    """The packages of this series among a dependency closure, sorted: what is pinned and held.
+
+    The two config packages that all series share are left out, or a second series could never be installed.
+    """
+    endings = (f"-{series}", f"-{series}-config-common")
+    return sorted({name for name in closure if name.endswith(endings) and name.startswith(("cuda-", "lib"))})
 
 
 def parse_versions(madison: str) -> dict[str, list[str]]:

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Run a build: in an environment made for it, with all output in a log file, never longer than allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import typing as t
+
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+STATE = "/var/lib/proxmox_gpu"
+LOGS = "/var/log/proxmox_gpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """``status`` as subprocess gives it: negative for a signal. ``timed_out``: we ended it."""
+
+    status: int
+    seconds: float
+    timed_out: bool
+
+
+def build_environment(python: str, cuda_home: str, tmpdir: str, variables: t.Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a build. Nothing of whoever logged in gets in: a stray CUDA_HOME or CC breaks builds.
+
+    The toolkit and the training environment come first on PATH, because setups look for nvcc and ninja there.
+    """
+    return {
+        "PATH": f"{os.path.dirname(python)}:{cuda_home}/bin:{STANDARD_PATH}",
+        "HOME": os.path.expanduser("~root"),
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": tmpdir,
+        "CUDA_HOME": cuda_home,
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUNBUFFERED": "1",
+        **variables,
+    }
+
+
+def run_logged(
+    command: t.Sequence[str],
+    environment: t.Mapping[str, str],
+    folder: str,
+    log: str,
+    timeout: float,
+    on_tick: t.Callable[[float], None] = lambda seconds: None,
+    tick: float = 1.0,
+) -> Finished:
+    """Run a command to its end, appending its output to ``log``; ``on_tick(elapsed seconds)`` is called meanwhile.
+
+    After ``timeout`` seconds the command is ended with everything that it started: a compiler left behind would go on
+    for minutes and hold the memory that the next try needs.
+    """
+    started = time.monotonic()
+    os.makedirs(os.path.dirname(log), mode=0o755, exist_ok=True)
+    with open(log, "ab") as output:
+        output.write(f"$ {' '.join(command)}\n".encode())
+        output.flush()
+        process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while True:
+                try:
+                    process.wait(tick)
+                    return Finished(process.returncode, time.monotonic() - started, False)
+                except subprocess.TimeoutExpired:
+                    elapsed = time.monotonic() - started
+                    if elapsed > timeout:
+                        end_group(process)
+                        return Finished(process.returncode, elapsed, True)
+                    on_tick(elapsed)
+        except BaseException:
+            end_group(process)
+            raise
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its own session, and everything in it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def read_log(path: str, limit: int = 4 << 20) -> str:
+    """The end of a log, at most ``limit`` bytes of it; empty when there is none."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - limit))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def write_json(path: str, data: t.Mapping[str, t.Any], mode: int = 0o644) -> None:
+    """Write a record whole or not at all, so that a reader never sees half of one."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(data, stream, indent=2, sort_keys=True)
+            stream.write("\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
