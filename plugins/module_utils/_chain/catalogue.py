@@ -21,13 +21,17 @@ CATALOGUE: dict[str, Entry] = {}
 
 @dataclass(frozen=True)
 class Entry:
-    """One id: its state, the sentence as a str.format template, why it happens, what to run."""
+    """One id: its state, the sentence as a str.format template, why it happens, what to run.
+
+    rests_on: the links whose failure would explain it, where these are fewer than what its link rests on.
+    """
 
     id: str
     state: str
     sentence: str
     cause: str
     remedy: str | None
+    rests_on: tuple[str, ...] | None = None
 
     @property
     def link(self) -> str:
@@ -39,10 +43,9 @@ class Entry:
         expected: Any = None,
         observed: Any = None,
         evidence: Any = None,
-        stands_alone: bool = False,
         **words: Any,
     ) -> Finding:
-        """The sentence with its words filled in. stands_alone: never mark it as a consequence of an earlier link."""
+        """The sentence with its words filled in."""
         return Finding(
             id=self.id,
             link=self.link,
@@ -52,18 +55,26 @@ class Entry:
             observed=_text(observed),
             evidence=_text(evidence),
             remedy=self.remedy.format(**words) if self.remedy else None,
-            consequence_of="" if stands_alone else None,
+            rests_on=self.rests_on,
         )
 
 
-def entry(identity: str, state: str, sentence: str, *, cause: str, remedy: str | None = None) -> Entry:
+def entry(
+    identity: str,
+    state: str,
+    sentence: str,
+    *,
+    cause: str,
+    remedy: str | None = None,
+    rests_on: tuple[str, ...] | None = None,
+) -> Entry:
     """Register an id. A rule file that spells a link or a state wrongly, or an id twice, must not even import."""
     link = identity.partition(".")[0]
     if link not in LINKS or state not in STATES:
         raise ValueError(f"{identity}: no such link or state ({state})")
     if identity in CATALOGUE:
         raise ValueError(f"{identity} is in the catalogue already")
-    made = Entry(identity, state, sentence, cause, remedy)
+    made = Entry(identity, state, sentence, cause, remedy, rests_on)
     CATALOGUE[identity] = made
     return made
 

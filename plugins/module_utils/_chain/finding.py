@@ -19,7 +19,7 @@ class Finding:
     id: stable name in the error catalogue, "<link>.<word>".  state: one of links.STATES.
     expected, observed: short texts, or None.  evidence: the file or command that anybody can look at.
     remedy: what to run, or None where nothing is to be done.  consequence_of: the link whose failure explains this
-    one, or None.
+    one, or None.  rests_on: the links that could explain it; None means all that its own link rests on.
     """
 
     id: str
@@ -31,30 +31,30 @@ class Finding:
     evidence: str | None = None
     remedy: str | None = None
     consequence_of: str | None = None
+    rests_on: tuple[str, ...] | None = None
 
     @property
     def holds(self) -> bool:
         return self.state in HOLDING
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        shown = asdict(self)
+        del shown["rests_on"]
+        return shown
 
 
 def mark_consequences(findings: Iterable[Finding]) -> list[Finding]:
-    """Mark each finding that does not hold with the earliest failed link that it rests on.
-
-    A finding that carries the mark already keeps it, and one marked "" is declared to stand alone (None comes out).
-    """
+    """Mark each finding that does not hold with the earliest failed link that explains it, if there is one."""
     marked: list[Finding] = []
     failed: set[str] = set()
     for finding in findings:
         if finding.holds:
             marked.append(finding)
             continue
-        if finding.consequence_of is None:
-            root = next((link for link in RESTS_ON[finding.link] if link in failed), None)
-            finding = replace(finding, consequence_of=root)
-        marked.append(replace(finding, consequence_of=finding.consequence_of or None))
+        explaining = RESTS_ON[finding.link] if finding.rests_on is None else finding.rests_on
+        marked.append(
+            replace(finding, consequence_of=next((link for link in LINKS if link in failed & set(explaining)), None))
+        )
         failed.add(finding.link)
     return marked
 

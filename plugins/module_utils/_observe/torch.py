@@ -83,6 +83,9 @@ def torch_facts(host: Host, path: str, folders: list[str]) -> dict[str, Any]:
             "requirements": [] if host.exists(f"{path}/conda-meta") else requirements(host, folder, records),
         }
         problem = half_installed(records, [name for name in remains if "orch" in name], values.get("__version__"))
+        recorded = records or [name for name in host.names(folder) if re.match(r"torch-.+egg-(info|link)$", name)]
+        if not recorded and not host.exists(f"{path}/conda-meta"):
+            problem = "its files are there and its metadata is not, as when pip was stopped"
         return {**facts, "problem": problem} if problem else facts
     return {"version": None}
 

@@ -26,6 +26,7 @@ NO_TRANSFORMERS = entry(
     "transformers is not installed in {path}, so the model {model} cannot be looked at.",
     cause="The environment was made without it, or the variable torch_environment_path names another place.",
     remedy=ENVIRONMENT,
+    rests_on=("reach", "base", "torch"),
 )
 SLOW = entry(
     "binding.slow",
@@ -49,6 +50,7 @@ MODEL_UNREADABLE = entry(
     cause="The path is not a config.json or a folder that holds one, or its architecture is unknown to this "
     "transformers.",
     remedy="Correct fast_path_model, then: " + REPAIR,
+    rests_on=("reach", "base", "torch"),
 )
 CRASHED = entry(
     "binding.failed",
@@ -89,6 +91,7 @@ NO_GPU_SEEN = entry(
     cause="CUDA_VISIBLE_DEVICES is empty in the job's environment, nvidia-uvm was missing when the job began, or "
     "torch and the driver do not fit.",
     remedy="Take CUDA_VISIBLE_DEVICES out of the job's environment (fast_path_environment), or repair link gpu first.",
+    rests_on=("reach", "base", "gpu", "torch"),
 )
 KERNELS_RANGE = entry(
     "binding.kernels_out_of_range",
@@ -97,6 +100,7 @@ KERNELS_RANGE = entry(
     "kernels fails or falls back.",
     cause="Each transformers release accepts one narrow range of the kernels package.",
     remedy="Pin kernels{range} in torch_environment_packages, then: " + ENVIRONMENT,
+    rests_on=("reach", "base", "torch"),
 )
 KNOWN_BAD = entry(
     "binding.known_bad_pair",
@@ -104,6 +108,7 @@ KNOWN_BAD = entry(
     "{packages} do not work together on this GPU: {sign}.",
     cause="A bug in one of the packages, known for these versions ({seen}).",
     remedy="{cure}; then: " + ENVIRONMENT,
+    rests_on=("reach", "base", "torch"),
 )
 
 

@@ -37,6 +37,7 @@ NO_GCC = entry(
     "There is no C compiler (gcc) in the container: no extension can be built, and Triton fails at its first kernel.",
     cause="A minimal container template has no compiler, and Triton compiles a small C module when training begins.",
     remedy=BOOTSTRAP,
+    rests_on=("reach", "base"),
 )
 NO_GXX = entry(
     "compiler.no_gxx",
@@ -44,6 +45,7 @@ NO_GXX = entry(
     "There is no C++ compiler (g++) in the container, so no extension can be built.",
     cause="Only gcc was installed; torch's extensions are C++.",
     remedy=REPAIR,
+    rests_on=("reach", "base"),
 )
 NO_HEADERS = entry(
     "compiler.no_python_headers",
@@ -51,6 +53,7 @@ NO_HEADERS = entry(
     "Python.h of Python {python} is missing, so no extension compiles and Triton fails at its first kernel.",
     cause="The development package of the Python that the environment was made with is not installed.",
     remedy=BOOTSTRAP,
+    rests_on=("reach", "base", "torch"),
 )
 GCC_TOO_NEW = entry(
     "compiler.gcc_too_new",
@@ -60,6 +63,7 @@ GCC_TOO_NEW = entry(
     cause="The distribution's gcc is newer than this CUDA.",
     remedy="Install g++-{newest} and make it the default, or choose a torch for a newer CUDA "
     "(torch_environment_torch).",
+    rests_on=("reach", "base", "torch"),
 )
 GCC_TOO_OLD = entry(
     "compiler.gcc_too_old",
@@ -76,6 +80,7 @@ GLIBC_CLASHES = entry(
     cause="glibc 2.41 and newer declare functions that the headers of older CUDA declare differently.",
     remedy="Choose a torch for CUDA {first} or newer (torch_environment_torch), or a container of an older "
     "distribution.",
+    rests_on=("reach", "base", "torch"),
 )
 NO_NINJA = entry(
     "compiler.no_ninja",
@@ -83,6 +88,7 @@ NO_NINJA = entry(
     "ninja is not installed, so extensions compile one file at a time, which takes hours in place of minutes.",
     cause="The environment was made without build tools.",
     remedy=REPAIR,
+    rests_on=("reach", "base"),
 )
 NOT_PROBED = entry(
     "compiler.not_probed",

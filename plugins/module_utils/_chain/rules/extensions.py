@@ -39,6 +39,7 @@ CANNOT_BUILD = entry(
     "{name} cannot be built against torch {torch}: {sign}.",
     cause="The sources of this release and torch's headers contradict each other.",
     remedy="{cure}",
+    rests_on=("reach", "base", "torch"),
 )
 VERSION_DIFFERS = entry(
     "extensions.version_differs",

@@ -27,6 +27,7 @@ NO_GPU = entry(
     "training step.",
     remedy="Pass a GPU through to the container and run provision again, or set torch_environment_cpu_only if none is "
     "meant.",
+    rests_on=(),
 )
 NEVER = entry(
     "proof.never",
@@ -59,8 +60,7 @@ def judge(look: Look) -> Iterable[Finding]:
     gpu = look.section("gpu")
     record = look.section("proof").get("record")
     if not gpu.get("module_version") or not any(node["kind"] == "char" for node in gpu.get("nodes") or []):
-        # Its reason is the missing GPU alone, whatever else is wrong.
-        yield NO_GPU.finding(stands_alone=True, evidence="/dev/nvidia*")
+        yield NO_GPU.finding(evidence="/dev/nvidia*")
     elif not record:
         yield NEVER.finding(evidence=look.section("proof").get("record_file"))
     else:

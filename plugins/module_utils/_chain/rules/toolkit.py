@@ -39,6 +39,7 @@ TORCH_UNKNOWN = entry(
     "Which CUDA the compiler must have cannot be said, because no CUDA build of torch was found.",
     cause="The toolkit is chosen by torch's own CUDA, and there is no torch to ask.",
     remedy=provision("torch_environment"),
+    rests_on=("reach", "base", "torch"),
 )
 DRIVER_INSTALLED = entry(
     "toolkit.driver_installed",
@@ -48,6 +49,7 @@ DRIVER_INSTALLED = entry(
     cause="A meta package such as cuda or cuda-13-0 was installed; they depend on the driver.",
     remedy="ansible-playbook proxmox_gpu.training.provision -l HOST --tags cuda_toolkit -e "
     "cuda_toolkit_purge_drivers=true",
+    rests_on=("reach", "base"),
 )
 NOT_OFFERED = entry(
     "toolkit.not_offered",

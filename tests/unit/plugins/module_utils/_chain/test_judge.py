@@ -78,6 +78,12 @@ class TestWorkedExample:
         assert found.consequence_of is None
         assert found.remedy == "ansible-playbook proxmox_gpu.training.provision -l ct200 --tags cuda_repository"
 
+    def test_a_missing_tool_is_no_consequence_of_the_repository(self) -> None:
+        facts = hosts.bare_torch()
+        facts["compiler"]["gcc"] = None
+        [found] = [item for item in judge(hosts.wishes(), facts) if item.link == "compiler"]
+        assert (found.id, found.consequence_of) == ("compiler.no_gcc", None)
+
     @pytest.mark.parametrize("link", ["toolkit", "compiler", "extensions", "binding"])
     def test_later_troubles_are_its_consequences(self, findings: list[Finding], link: str) -> None:
         [found] = [item for item in findings if item.link == link]

@@ -132,6 +132,13 @@ def test_metadata_without_files(venv: Any) -> None:
     assert "torch/version.py is not" in facts["problem"]
 
 
+def test_files_without_metadata(venv: Any) -> None:
+    venv.file(f"{SITE}/torch/version.py", VERSION)
+    facts = observed(venv)
+    assert facts["version"] == "2.14.1+cu130"
+    assert "as when pip was stopped" in facts["problem"]
+
+
 def test_files_of_another_version_than_the_metadata(with_torch: Any) -> None:
     with_torch.file(f"{SITE}/torch/version.py", VERSION.replace("2.14.1", "2.13.0"))
     assert observed(with_torch)["problem"] == "its files are version 2.13.0+cu130 and its metadata says 2.14.1"
