@@ -76,10 +76,13 @@ def _apply(roles: tuple[str, ...]) -> None:
 def main(name: str, vmids: list[str]) -> None:
     if name not in STEPS:
         sys.exit(f"prepared: {name!r} is none of {', '.join(STEPS)}.")
-    snapshot(name)
-    if vmids:
-        testbed("create", ",".join(vmids))
-        testbed("fresh", ",".join(vmids), "--from", name)
+    try:
+        snapshot(name)
+        if vmids:
+            testbed("create", ",".join(vmids))
+            testbed("fresh", ",".join(vmids), "--from", name)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"prepared: {name} could not be made ({error.cmd[1:]} failed); its output stands above.")
 
 
 if __name__ == "__main__":
