@@ -120,9 +120,9 @@ def cuda_homes(host: Host) -> list[dict[str, Any]]:
 
 def default_nvcc(host: Host, nvccs: list[dict[str, Any]], homes: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The compiler that a build by hand takes, as torch looks for it: CUDA_HOME, PATH, /usr/local/cuda."""
-    places = [
-        (f"{item['value'].rstrip('/')}/bin/nvcc", f"CUDA_HOME in {item['file']}") for item in homes if item["usable"]
-    ]
+    # The files are in the order in which a login reads them: the last one wins.
+    usable = [item for item in homes if item["usable"]][-1:]
+    places = [(f"{item['value'].rstrip('/')}/bin/nvcc", f"{item['name']} in {item['file']}") for item in usable]
     on_path = host.which("nvcc")
     places += [(on_path, "first on PATH")] if on_path else []
     places += [("/usr/local/cuda/bin/nvcc", "where /usr/local/cuda points")]

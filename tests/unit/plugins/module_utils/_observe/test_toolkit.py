@@ -98,6 +98,14 @@ def test_cuda_home_wins_over_path(machine: Any) -> None:
     assert facts["cuda_homes"][0]["usable"]
 
 
+def test_the_last_file_that_a_login_reads_wins(machine: Any) -> None:
+    install(machine, "13.0")
+    install(machine, "12.8")
+    machine.file("/etc/environment", "CUDA_HOME=/usr/local/cuda-12.8\n")
+    machine.file("/etc/profile.d/cuda.sh", "export CUDA_HOME=/usr/local/cuda-13.0\n")
+    assert observed(machine)["default_nvcc"]["reason"] == "CUDA_HOME in /etc/profile.d/cuda.sh"
+
+
 @pytest.mark.parametrize(
     ("line", "value"),
     [
