@@ -26,7 +26,8 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
     what went wrong is "problem"."""
     environment = (known or {}).get("torch") or torch.observe(host, wishes)
     python, model, family = environment.get("python"), wishes.get("model"), wishes.get("family")
-    shown = {"model": model if isinstance(model, str) else (model or {}).get("model_type") or family}
+    name = model if isinstance(model, str) and model else (model or {}).get("model_type") or family
+    shown = {"model": name, "example": not model}
     if not model and not family:
         return {**shown, "not_applicable": "no model is named (fast_path_model and fast_path_family are empty)"}
     if not python:
@@ -48,7 +49,7 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
     recorded = cache.believe(host.read_json(RECORD), today)
     source = "record" if recorded else "live"
     found = recorded or ask(python, wishes)
-    return {**_facts(found), **shown, "source": source, "key": today, "command": f"{python} -m fast_path_proof"}
+    return {**_facts(found), **shown, "source": source, "key": today, "command": python}
 
 
 def key(host: Host, environment: dict[str, Any], loaded: dict[str, Any], launch: dict[str, Any]) -> str:

@@ -117,27 +117,40 @@ def cxx11_abi(host: Host, folder: str) -> bool | None:
 def requirements(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
     """[{name, spec}] that torch is pinned to on this machine, from its METADATA."""
     text = host.read(f"{folder}/{records[0]}/METADATA") if records else None
+    python = re.search(r"/python(3\.\d+)/", folder + "/")
     found = []
     for line in (text or "").splitlines():
         if not line:
             break  # the description follows
         if line.startswith("Requires-Dist: "):
             match = _SPEC.match(line[len("Requires-Dist: ") :])
-            if match and applies(match.group(3) or ""):
+            if match and applies(match.group(3) or "", python.group(1) if python else ""):
                 found.append({"name": distributions.normalise(match.group(1)), "spec": match.group(2)})
     return found
 
 
-def applies(marker: str) -> bool:
-    """Whether a marker is true on this machine; False for the ones that this does not understand (extras, versions)."""
+def applies(marker: str, python: str) -> bool:
+    """Whether a marker is true on this machine for Python "3.11"; False for what this does not understand (extras)."""
+    values = {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": platform.machine()}
     for clause in marker.replace("(", " ").replace(")", " ").split(" and "):
         words = clause.strip().split(" ", 2)
         if words == [""]:
             continue
-        values = {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": platform.machine()}
-        if len(words) != 3 or words[0] not in values or words[1] != "==" or values[words[0]] != words[2].strip("\"' "):
+        if len(words) != 3:
+            return False
+        wanted = words[2].strip("\"' ")
+        if words[0] == "python_version":
+            if not python or not _compares(python, words[1], wanted):
+                return False
+        elif words[0] not in values or words[1] != "==" or values[words[0]] != wanted:
             return False
     return True
+
+
+def _compares(python: str, operator: str, wanted: str) -> bool:
+    have, want = ([int(part) for part in text.split(".")[:2] if part.isdigit()] for text in (python, wanted))
+    results = {"<": have < want, "<=": have <= want, ">": have > want, ">=": have >= want, "==": have == want}
+    return results.get(operator, False)
 
 
 def elsewhere(host: Host, path: str) -> list[str]:

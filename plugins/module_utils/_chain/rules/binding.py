@@ -31,7 +31,7 @@ NO_TRANSFORMERS = entry(
 SLOW = entry(
     "binding.slow",
     BROKEN,
-    "{layers} run on the PyTorch fallback: {functions} {verb} not bound to the fast implementation ({why}).",
+    "{layers} run on the PyTorch fallback: {functions} {verb} not bound to the fast implementation ({why}).{also}",
     cause="A package that the functions come from is missing, too old, broken, or not in this environment; "
     "transformers falls back without failing.",
     remedy="ansible-playbook proxmox_gpu.training.provision -l HOST",
@@ -168,6 +168,7 @@ def _slow(facts: dict[str, Any], version: str, slow: list[dict[str, Any]]) -> Fi
         functions=", ".join(names),
         verb="is" if len(names) == 1 else "are",
         why=_why(version, slow),
+        also="".join(f" {_clause(warning)}." for warning in facts.get("warnings") or []),
         expected="the fast implementation",
         observed=[f"{function.get('name')}: {function.get('state')}" for function in slow],
         evidence=facts.get("command"),
@@ -175,9 +176,13 @@ def _slow(facts: dict[str, Any], version: str, slow: list[dict[str, Any]]) -> Fi
 
 
 def cost(facts: dict[str, Any]) -> str:
-    """What the fallback costs: "48 of 64 layers"."""
+    """What the fallback costs: "48 of 64 layers", or "6 of every 8 layers of a qwen3_5 model" where none was named."""
     total, fast = facts.get("total"), facts.get("fast_layers")
-    return f"{fast} of {total} layers" if total and fast else "The model's special layers"
+    if not total or not fast:
+        return "The model's special layers"
+    if facts.get("example"):
+        return f"{fast} of every {total} layers of a {facts.get('model')} model"
+    return f"{fast} of {total} layers"
 
 
 def _why(version: str, slow: list[dict[str, Any]]) -> str:

@@ -94,6 +94,12 @@ class TestWorkedExample:
         [found] = [item for item in findings if item.link == "binding"]
         assert "48 of 64 layers run on the PyTorch fallback" in found.sentence
 
+    def test_the_cost_of_no_model_in_particular_is_a_share(self) -> None:
+        facts = hosts.bare_torch()
+        facts["binding"].update(example=True, total=8, fast_layers=6)
+        [found] = [item for item in judge(hosts.wishes(), facts) if item.link == "binding"]
+        assert found.sentence.startswith("6 of every 8 layers of a qwen3_5 model run on the PyTorch fallback")
+
     def test_nothing_proven_has_a_reason_of_its_own(self, findings: list[Finding]) -> None:
         [found] = [item for item in findings if item.link == "proof"]
         assert (found.state, found.sentence) == ("unknown", "No GPU here, so nothing was proven.")

@@ -21,7 +21,7 @@ hip: Optional[str] = None
 METADATA = """Metadata-Version: 2.1
 Name: torch
 Requires-Dist: filelock
-Requires-Dist: triton~=3.8.0; platform_system == "Linux"
+Requires-Dist: triton~=3.8.0; platform_system == "Linux" and python_version < "3.15"
 Requires-Dist: cuda-toolkit[cublas,nvrtc]==13.0.3; platform_system == "Linux"
 Requires-Dist: nvidia-cudnn==9.1.0; platform_system == "Linux" and platform_machine == "MACHINE"
 Requires-Dist: other==1; platform_system == "Windows"
