@@ -31,6 +31,8 @@ def ids_of(text: str) -> list[str]:
         if not first.isdecimal() or (last and not last.isdecimal()):
             raise argparse.ArgumentTypeError(f"{text!r} is no list of container ids such as 200,220-229")
         found += [str(number) for number in range(int(first), int(last or first) + 1)]
+    if any(int(vmid) < 100 for vmid in found):
+        raise argparse.ArgumentTypeError("Proxmox counts its containers from 100 on")
     return found
 
 

@@ -45,13 +45,19 @@ def ensure(cache: Path, variant: str, log: Callable[[str], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             log(f"making the base root file system (Debian {codename}, {variant}) in {cache}")
-            _make(target, codename, text, sources, VARIANTS[variant])
+            _make(target, codename, text, sources, VARIANTS[variant], lock.fileno())
     return target
 
 
 def _make(
-    target: Path, codename: str, sources_text: str, sources: list[apt_configuration.Source], packages: list[str]
+    target: Path,
+    codename: str,
+    sources_text: str,
+    sources: list[apt_configuration.Source],
+    packages: list[str],
+    lock: int,
 ) -> None:
+    """``lock``: handed to mmdebstrap too, so that one whose parent was killed still keeps others out."""
     partial = target.with_name(target.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     listed = target.with_name(target.name + ".list")
@@ -61,7 +67,7 @@ def _make(
     command += [f"--include={','.join(packages)}"] if packages else []
     command += [codename, str(partial), str(listed)]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, pass_fds=[lock])
     except subprocess.TimeoutExpired:
         raise TestbedError("mmdebstrap did not make the base root file system within 15 minutes.") from None
     if result.returncode != 0:

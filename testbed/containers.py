@@ -134,6 +134,7 @@ def start(node: NodeLayout, vmids: Iterable[str]) -> None:
         ):  # of a container whose monitor was killed: it runs on, and cannot be reached
             cgroups.end(f"{node.cgroup}/{left_over}/{vmid}")
         write_lxc_config(node, vmid)
+        (node.lxc / vmid / "upper").mkdir(exist_ok=True)  # missing when a snapshot was cut off
     if not wanted:
         return
     command = "lxc-start -n {} -d -o " + f"{node.lxc_inside}/{{}}/lxc.log -l WARN"

@@ -13,7 +13,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from testbed import files
+from testbed import files, namespaces
 from testbed.layout import NodeLayout
 
 # Logins beside root: what each may do with sudo, without a password.
@@ -35,6 +35,8 @@ sys.exit(main(sys.argv[1:], "{state}"))
 def write(node: NodeLayout, port: int, authorized_key: str) -> None:
     """Write or refresh all of them. Existing host keys stay."""
     etc, sbin, homes = node.folder / "etc", node.folder / "sbin", node.folder / "home"
+    if pid := namespaces.init_pid(node):  # a mounted overlay does not see what is replaced below it
+        etc, sbin = Path(f"/proc/{pid}/root/etc"), Path(f"/proc/{pid}/root/usr/sbin")
     for folder in (etc / "ssh", etc / "lxc", etc / "pam.d", etc / "pve", etc / "sudoers.d", sbin, homes, node.lxc):
         folder.mkdir(parents=True, exist_ok=True)
     for name in ("log/pve/tasks", "root", "work/etc", "work/sbin"):

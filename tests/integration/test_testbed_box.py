@@ -341,6 +341,7 @@ def test_orphans_are_reaped(own: Box) -> None:
     ("arguments", "sentence"),
     [
         (["fresh", "12x"], "is no list of container ids"),
+        (["create", "99-101"], "Proxmox counts its containers from 100 on"),
         (["snapshot", "200", "a/b"], "use letters, digits, - and _ only"),
         (["snapshot", "999", "x"], "There is no container 999 in this testbed"),
     ],
