@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._fast_path import cache, child, config
+from .._fast_path import cache, config
 from . import distributions, torch
 from .host import STATE, Host
 
@@ -59,6 +59,9 @@ def key(host: Host, environment: dict[str, Any], loaded: dict[str, Any], launch:
 
 
 def ask(python: str, wishes: dict[str, Any]) -> dict[str, Any]:
+    # Imported when it is needed: it brings the whole package that travels into the training interpreter.
+    from .._fast_path import child
+
     request = {"action": "binding", "model": wishes.get("model"), "family": wishes.get("family")}
     user = wishes.get("user") if os.geteuid() == 0 else None
     timeout, files = float(wishes.get("timeout") or 120), wishes.get("environment_files")

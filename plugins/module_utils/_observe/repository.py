@@ -12,7 +12,6 @@ import re
 from typing import Any
 
 from .. import _apt_sources, _openpgp
-from . import network
 from .host import Host
 
 LISTS = "/var/lib/apt/lists"
@@ -46,6 +45,9 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         facts["index"] = index
         facts["signature"] = signature(host, index["release"], facts["keyring"])
         if wishes.get("network"):
+            # Imported when somebody asks for it: TLS alone costs more than the rest of this section.
+            from . import network
+
             facts["network"] = network.fetch(f"{first['uri'].rstrip('/')}/InRelease", wishes.get("proxy"))
     return facts
 

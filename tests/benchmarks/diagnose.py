@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long playbook diagnose takes on 1, 10, 25 and 50 containers: ``make bench-diagnose``.
+
+Each figure is the wall time of the whole ``ansible-playbook`` run, start-up included, as a person waits for it. The
+containers are those of a testbed box (TESTBED_NAME, "bench" by default), all in one prepared state, so that every link
+is looked at; the box is taken down when it was made here.
+
+The results go to build/bench/diagnose.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+RESULTS = CHECKOUT / "build" / "bench" / "diagnose.json"
+FIRST = 700
+
+
+def run(count: int, inventory: Path, forks: int) -> float:
+    """Seconds of one diagnose of this many containers. CalledProcessError with the output when it did not report."""
+    hosts = ",".join(f"ct{FIRST + index}" for index in range(count))
+    variables = json.dumps({"diagnose_fail_on": [], "diagnose_format": "json"})
+    command = [
+        str(Path(sys.executable).parent / "ansible-playbook"),
+        f"--inventory={inventory}",
+        f"--limit={hosts}",
+        f"--forks={forks}",
+        f"--extra-vars={variables}",
+        "proxmox_gpu.training.diagnose",
+    ]
+    environment = os.environ | {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")}
+    began = time.monotonic()
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    spent = time.monotonic() - began
+    if done.returncode or f'"hosts": {count}' not in done.stdout:
+        raise SystemExit(
+            f"diagnose of {count} hosts did not report on all of them:\n{done.stdout[-4000:]}{done.stderr}"
+        )
+    return spent
+
+
+def testbed(*arguments: str, check: bool = True) -> int:
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed", *arguments], cwd=CHECKOUT, stdin=subprocess.DEVNULL, timeout=900, check=check
+    )
+    return done.returncode
+
+
+def measure(counts: list[int], snapshot: str | None, rounds: int, forks: int) -> dict[str, Any]:
+    from testbed.layout import layout
+
+    last = FIRST + max(counts) - 1
+    testbed("create", f"{FIRST}-{last}")
+    try:
+        testbed("fresh", f"{FIRST}-{last}", *(("--from", snapshot) if snapshot else ()))
+        inventory = layout().state / "inventory.yml"
+        run(1, inventory, forks)  # warms the ssh link and Ansible's own caches, as after a first command
+        rows = {count: [round(run(count, inventory, forks), 2) for _round in range(rounds)] for count in counts}
+    finally:
+        testbed("remove", f"{FIRST}-{last}")
+    middle = {count: statistics.median(seconds) for count, seconds in rows.items()}
+    return {
+        "snapshot": snapshot or "bare",
+        "forks": forks,
+        "processors": os.cpu_count(),
+        "seconds": {str(count): seconds for count, seconds in rows.items()},
+        "one_host_s": middle[min(counts)],
+        "fifty_hosts_s": middle[max(counts)],
+        "growth": round(middle[max(counts)] / middle[min(counts)], 2),
+        "a_host_more_s": round((middle[max(counts)] - middle[min(counts)]) / max(max(counts) - min(counts), 1), 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time playbook diagnose on many containers of a testbed box.")
+    parser.add_argument("--hosts", default="1,10,25,50", help="numbers of containers (%(default)s)")
+    parser.add_argument("--from", dest="snapshot", help="snapshot that the containers start from (bare otherwise)")
+    parser.add_argument("--rounds", type=int, default=3, help="runs a number, of which the median counts (%(default)s)")
+    parser.add_argument("--forks", type=int, default=10, help="hosts at a time (%(default)s)")
+    options = parser.parse_args()
+    os.environ.setdefault("TESTBED_NAME", "bench")
+    sys.path.insert(0, str(CHECKOUT))
+    was_up = testbed("status", check=False) == 0
+    testbed("up")
+    try:
+        found = measure(
+            sorted(int(n) for n in options.hosts.split(",")), options.snapshot, options.rounds, options.forks
+        )
+    finally:
+        if not was_up:
+            testbed("down")
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    print(f"{'hosts':>6} {'median s':>9}   runs")
+    for count, seconds in found["seconds"].items():
+        print(f"{count:>6} {statistics.median(seconds):>9.2f}   {' '.join(f'{one:.2f}' for one in seconds)}")
+    print(
+        f"one host {found['one_host_s']:.2f} s, all {found['fifty_hosts_s']:.2f} s, a host more {found['a_host_more_s']} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
