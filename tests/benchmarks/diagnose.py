@@ -113,9 +113,8 @@ def main() -> None:
     print(f"{'hosts':>6} {'median s':>9}   runs")
     for count, seconds in found["seconds"].items():
         print(f"{count:>6} {statistics.median(seconds):>9.2f}   {' '.join(f'{one:.2f}' for one in seconds)}")
-    print(
-        f"one host {found['one_host_s']:.2f} s, all {found['fifty_hosts_s']:.2f} s, a host more {found['a_host_more_s']} s"
-    )
+    one, most, more = (found[name] for name in ("one_host_s", "fifty_hosts_s", "a_host_more_s"))
+    print(f"one host {one:.2f} s, all {most:.2f} s, a host more {more} s")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from ..catalogue import entry, provision
 from ..finding import Finding
 from ..links import ABSENT, BROKEN, DRIFTED, NOT_APPLICABLE, OK, UNKNOWN
 from ..look import Look
-from ..tables import bad_pairs, gpus
+from ..tables import gpus
 from ..versions import satisfies
 
 ROLE = "cuda_extensions"
@@ -32,14 +32,6 @@ ABSENT_EXTENSION = entry(
     "{name} is not installed in the training environment, so the layers that need it run on PyTorch's own code.",
     cause="It was never built (its build needs nvcc and runs for minutes), or an installation removed it.",
     remedy=REPAIR,
-)
-CANNOT_BUILD = entry(
-    "extensions.cannot_build",
-    BROKEN,
-    "{name} cannot be built against torch {torch}: {sign}.",
-    cause="The sources of this release and torch's headers contradict each other.",
-    remedy="{cure}",
-    rests_on=("reach", "base", "torch"),
 )
 VERSION_DIFFERS = entry(
     "extensions.version_differs",
@@ -78,6 +70,14 @@ TARGET_MISSING = entry(
     remedy=REPAIR,
 )
 
+TARGETS_DIFFER = entry(
+    "extensions.gpu_targets_differ",
+    DRIFTED,
+    "{name} {version} holds machine code for {targets}, and {wanted} is wanted as well (cuda_extensions_gpu_targets).",
+    cause="The wish was changed after the build.",
+    remedy=REPAIR,
+)
+
 
 def judge(look: Look) -> Iterable[Finding]:
     reason = look.nothing_to_compile
@@ -106,7 +106,12 @@ def _judge_one(look: Look, wanted: dict[str, Any]) -> Finding:
     name = wanted["name"]
     facts = installed(look, name)
     if not facts:
-        return _absent(look, wanted)
+        return ABSENT_EXTENSION.finding(
+            name=name,
+            expected=wanted["version"] or "any version",
+            observed="none",
+            evidence=look.section("torch").get("site_packages"),
+        )
     version = facts["version"]
     words = {"name": name, "version": version}
     gone = [module["name"] for module in facts.get("modules") or [] if not module.get("exists")]
@@ -117,22 +122,10 @@ def _judge_one(look: Look, wanted: dict[str, Any]) -> Finding:
     missing = _missing_target(look, facts)
     if missing:
         return TARGET_MISSING.finding(targets=", ".join(missing[1]), capability=missing[0], **words)
+    unwanted = _lacking_wanted(look, facts)
+    if unwanted:
+        return TARGETS_DIFFER.finding(targets=", ".join(unwanted[1]), wanted=unwanted[0], **words)
     return _recorded(look, facts, words)
-
-
-def _absent(look: Look, wanted: dict[str, Any]) -> Finding:
-    distributions = dict(look.section("torch").get("distributions") or {})
-    distributions[_plain(wanted["name"])] = str(wanted["version"] or "0").lstrip("=<>~! ")
-    for pair in bad_pairs.bad_pairs(distributions, []):
-        if _plain(wanted["name"]) in pair.packages:
-            torch = look.section("torch").get("version")
-            return CANNOT_BUILD.finding(name=wanted["name"], torch=torch, sign=pair.sign, cure=pair.cure)
-    return ABSENT_EXTENSION.finding(
-        name=wanted["name"],
-        expected=wanted["version"] or "any version",
-        observed="none",
-        evidence=look.section("torch").get("site_packages"),
-    )
 
 
 def _must_match(look: Look, facts: dict[str, Any]) -> bool:
@@ -146,6 +139,17 @@ def _missing_target(look: Look, facts: dict[str, Any]) -> tuple[str, list[str]] 
         for capability in look.capabilities:
             if targets and not any(gpus.cubin_runs(target, capability) for target in targets):
                 return capability, targets
+    return None
+
+
+def _lacking_wanted(look: Look, facts: dict[str, Any]) -> tuple[str, list[str]] | None:
+    """(a wanted GPU target, the targets there are) when somebody asked for a target that a module lacks."""
+    wanted = look.wish(ROLE, "gpu_targets", []) if look.explicit(ROLE, "gpu_targets") else []
+    for module in facts.get("modules") or []:
+        targets = [str(target) for target in module.get("gpu_targets") or []]
+        for target in wanted:
+            if targets and gpus.dotted(target) not in [gpus.dotted(have) for have in targets]:
+                return str(target), targets
     return None
 
 

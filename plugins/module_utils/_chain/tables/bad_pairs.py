@@ -45,22 +45,6 @@ PAIRS = (
         "pin apache-tvm-ffi to 0.1.9",
         "unslothai/unsloth PR#5434",
     ),
-    BadPair(
-        "mamba-cxx17",
-        {"mamba-ssm": "<=2.3.2.post1", "torch": ">=2.13"},
-        (),
-        "it cannot be compiled: its setup asks for C++17, and torch's headers need C++20",
-        "patch -std=c++17 to -std=c++20 in its setup.py, or use torch 2.12",
-        "compiled here against torch 2.14.1",
-    ),
-    BadPair(
-        "flash-attn-cxx17",
-        {"flash-attn": "<=2.8.3.post2", "torch": ">=2.13"},
-        (),
-        "it cannot be compiled: its setup asks for C++17, and torch's headers need C++20",
-        "patch -std=c++17 to -std=c++20 in its setup.py, or use torch 2.12",
-        "compiled here against torch 2.14.1",
-    ),
 )
 
 

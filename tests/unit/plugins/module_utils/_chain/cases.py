@@ -229,10 +229,10 @@ CASES = (
     Case("extensions.none_wanted", nothing, wishes=hosts.wishes(cuda_extensions_wanted=[])),
     Case("extensions.absent", put(extensions={}), words=("causal-conv1d",)),
     Case(
-        "extensions.cannot_build",
+        "extensions.gpu_targets_differ",
         nothing,
-        wishes=hosts.wishes(cuda_extensions_wanted=[{"name": "mamba_ssm", "version": "2.3.2.post1"}]),
-        words=("C++17",),
+        wishes=hosts.wishes(cuda_extensions_gpu_targets=["sm_90", "12.0"]),
+        words=("sm_90", "12.0 is wanted"),
     ),
     Case("extensions.version_differs", put("extensions", "causal-conv1d", version="1.6.1"), words=("1.6.1", "1.7.0")),
     Case("extensions.unrecorded", nothing, host=lambda: unrecorded(hosts.provisioned())),
