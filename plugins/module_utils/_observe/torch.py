@@ -109,9 +109,16 @@ def literal(text: str) -> str | None:
 
 
 def cxx11_abi(host: Host, folder: str) -> bool | None:
-    """Which C++ ABI torch was built with, by the flags that it hands to CMake; None when it does not say."""
+    """Which C++ ABI torch was built with; None when it cannot be told.
+
+    By the flags that it hands to CMake, which torch 2.14 does not have any more, else by the names in its smallest
+    library: std::string is called __cxx11::basic_string in the new one only.
+    """
     found = _ABI.search(host.read(f"{folder}/torch/share/cmake/Torch/TorchConfig.cmake") or "")
-    return found.group(1) == "1" if found else None
+    if found:
+        return found.group(1) == "1"
+    library = host.read_bytes(f"{folder}/torch/lib/libc10.so")
+    return None if library is None else b"__cxx1112basic_string" in library
 
 
 def requirements(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
