@@ -25,6 +25,7 @@ class Report:
     method: str  # lxc-attach or pct
     fell: bool  # lxc-attach was not permitted, pct was used instead
     sudo: bool  # the node's login is not root
+    refused: bool = False  # sudo does not allow the login what the method needs
     state: str = ""  # RUNNING, STOPPED, FROZEN ... as lxc-info or pct say; SILENT, RESTARTED: seen by the supervisor
     host: str = ""  # the node's own name
     vmlist: str = ""  # this id's entry in /etc/pve/.vmlist as JSON, {} when it has none, empty when unreadable
@@ -66,6 +67,7 @@ def split_report(stderr: bytes, end: str) -> tuple[bytes, Report | None]:
         method=fields.get("method", ""),
         fell=fields.get("fell") == "1",
         sudo=fields.get("sudo", "0") not in ("", "0"),
+        refused=fields.get("refused") == "1",
         state=fields.get("state", ""),
         host=fields.get("host", "").strip(),
         vmlist=fields.get("vmlist", ""),
@@ -118,6 +120,11 @@ def _not_reached(report: Report, place: Place, vmid: int, node: str) -> tuple[st
     container = f"Container {vmid} on {node}"
     if report.state == "FROZEN":
         return FROZEN, f"{container} is frozen; thaw it with `lxc-unfreeze -n {vmid}` (or `pct resume {vmid}`)."
+    if report.refused:
+        return REFUSED, (
+            f"The login on {node} may not run {report.method} through sudo ({said}); "
+            "add the sudoers line of the plugin's documentation, or log in as root."
+        )
     if report.state == "SILENT":
         return SILENT, f"{container} took no command in time; look at its load, or raise pct_attach_timeout."
     if place.kind == "qemu":
@@ -135,11 +142,6 @@ def _not_reached(report: Report, place: Place, vmid: int, node: str) -> tuple[st
     if place.known or not report.sudo:
         return MISSING, (
             f"Container {vmid} does not exist on {node}, nor elsewhere in its cluster; correct pct_vmid (`pct list`)."
-        )
-    if "sudo:" in report.text:
-        return REFUSED, (
-            f"The login on {node} may not run {report.method} through sudo ({said}); "
-            "add the sudoers line of the plugin's documentation, or log in as root."
         )
     return MISSING, f"Container {vmid} does not exist on {node}: {said}."
 

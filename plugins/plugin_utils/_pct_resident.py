@@ -26,6 +26,7 @@ import builtins
 import contextlib
 import errno
 import gc
+import glob
 import hashlib
 import importlib
 import json
@@ -153,12 +154,14 @@ def run_payload(source: bytes, environment: dict[str, str]) -> t.NoReturn:
         else:
             print(code, file=sys.stderr)
             status = 1
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
     except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__ and error.__traceback__.tb_next)
+        # The frame that is left out is this one.
+        sys.excepthook(type(error), error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), None)
         status = 1
+        if isinstance(error, KeyboardInterrupt):
+            sys.stderr.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
     getattr(threading, "_shutdown", int)()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -350,10 +353,21 @@ def serve(listener: socket.socket, folder: str, config: dict[str, t.Any]) -> Non
             busy.add(pid)
 
 
+def tidy(parent: str) -> None:
+    """Remove the folders of runners that were killed."""
+    for folder in glob.glob(os.path.join(parent, "pct_exec-*")):
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            try:
+                probe.connect(os.path.join(folder, "s"))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def launch(config: dict[str, t.Any]) -> None:
     if sys.version_info < (3, 9):  # noqa: UP036 - the container's Python is whatever is there
         raise OSError(errno.ENOTSUP, "Python 3.9 is needed")
     parent = "/run" if os.access("/run", os.W_OK) else "/tmp"
+    tidy(parent)
     folder = tempfile.mkdtemp(prefix="pct_exec-", dir=parent)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     path = os.path.join(folder, "s")

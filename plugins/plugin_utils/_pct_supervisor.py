@@ -33,7 +33,7 @@ my ($end, $mark, $id, $method, $stdin, $relay, $locate, $wait, @inner) = split /
 %ENV = (PATH => '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL => 'C.UTF-8');
 chdir '/'; umask 022;
 my @sudo = $> ? ('sudo', '-n', '--') : ();
-my ($started, $lost, $fell, $text, $boot, $pid_inside) = (0, 0, 0, '', '', 0);
+my ($started, $lost, $fell, $refused, $text, $boot, $pid_inside) = (0, 0, 0, 0, '', '', 0);
 my $auto = $method eq 'auto';
 $method = 'lxc-attach' if $auto;
 # A handler, not IGNORE: what is ignored stays ignored in the command.
@@ -105,7 +105,8 @@ sub put {
 
 sub report {
   my ($rc, $state, $place) = @_;
-  my %r = (rc => $rc, started => $started, method => $method, fell => $fell, state => $state, sudo => scalar @sudo);
+  my %r = (rc => $rc, started => $started, method => $method, fell => $fell, state => $state, sudo => scalar @sudo,
+    refused => $refused ? 1 : 0);
   $r{init} = init() if $locate;
   if ($place) {
     $r{host} = slurp('/proc/sys/kernel/hostname');
@@ -146,6 +147,8 @@ if (!$pid) {
 close $ow; close $ew;
 my ($o, $e) = ($relay ? fileno $or : -1, fileno $er);
 my ($gone, $status, $begin, $look) = (0, 0, time, time + 3);
+# As a pipe, stderr counts as readable only when its reader is gone: the link is lost.
+my $link = -p STDERR || -S STDERR ? 2 : -1;
 while (1) {
   if (!$gone && waitpid($pid, 1) == $pid) { $gone = 1; $status = $? }
   if ($lost) { finish($pid) if !$gone; exit 0 }
@@ -155,13 +158,12 @@ while (1) {
     if ($s eq 'FROZEN' || time - $begin >= $wait) { finish($pid); report(-1, $s eq 'FROZEN' ? $s : 'SILENT', 1) }
     $look = time + 3;
   }
-  # fd 2 counts as readable only when its reader is gone: the link is lost.
-  my $v = ''; vec($v, $_, 1) = 1 for grep { $_ >= 0 } $o, $e, 2;
+  my $v = ''; vec($v, $_, 1) = 1 for grep { $_ >= 0 } $o, $e, $link;
   # The second is a safety net for a child's end that arrives between the check above and the call.
   my $n = select $v, undef, undef, $gone ? 0 : 1;
   last if $n == 0 && $gone;
   next if $n <= 0;
-  if (vec($v, 2, 1)) { $lost = 1; next }
+  if ($link >= 0 && vec($v, $link, 1)) { $lost = 1; next }
   if ($o >= 0 && vec($v, $o, 1)) {
     my $k = sysread $or, my $b, 131072;
     if ($k) { put(\*STDOUT, $b) } elsif (defined $k) { $o = -1 }
@@ -189,9 +191,10 @@ if ($started) {
   if ($s eq 'RUNNING' && $boot ne '') { my $now = boot(); $s = 'RESTARTED' if $now ne '' && $now ne $boot }
   report($rc, $s, $s ne 'RUNNING');
 }
-if ($auto && @sudo && !$fell) {
-  my (undef, $no) = ask('sudo', '-n', '-l', '--', '/usr/bin/lxc-attach', '-n', $id);
-  if ($no) { $fell = 1; $method = 'pct'; $text = ''; goto AGAIN }
+if (@sudo) {
+  my @c = enter('true');
+  (undef, $refused) = ask('sudo', '-n', '-l', @c[2 .. $#c]);
+  if ($refused && $auto && !$fell) { $fell = 1; $method = 'pct'; $text = ''; goto AGAIN }
 }
 report($rc, state(), 1);
 """
@@ -204,8 +207,8 @@ _BOOT = (
 
 # Ends a supervisor by its end mark: the one process whose command line holds it apart from this one.
 _STOP = (
-    "for(glob q(/proc/[0-9]*)){m/(\\d+)$/;next if$1==$$;open my$f,q(<),qq($_/cmdline)or next;"
-    "my$l=<$f>;kill TERM=>$1 if defined$l&&index($l,$ARGV[0])>=0&&$l=~/^perl\\0/}"
+    "for(glob q(/proc/[0-9]*)){my($n)=m/([0-9]+)$/;next if$n==$$;open my$f,q(<),qq($_/cmdline)or next;"
+    "my$l=<$f>;kill TERM=>$n if defined$l&&$l=~/^perl\\0/&&index($l,$ARGV[0])>=0}"
 )
 
 
