@@ -56,8 +56,9 @@ def sources() -> dict[str, bytes]:
     files = {}
     for file, name in names.items():
         spec = importlib.util.find_spec(name)
-        text = spec.loader.get_source(name) if spec and spec.loader else None  # type: ignore[attr-defined]
-        files[file] = (text or "").encode()
+        text = spec.loader.get_source(name) if spec and spec.loader else ""  # type: ignore[attr-defined]
+        # Ansible's own loader of collections gives bytes where Python's give a string.
+        files[file] = text if isinstance(text, bytes) else text.encode()
     return files
 
 

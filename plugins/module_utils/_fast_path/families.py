@@ -247,7 +247,8 @@ def census(config: Config) -> dict[str, Any]:
     found = find_family(config)
     if found is None:
         seen = config.get("model_type") or "no model_type"
-        words = Counter(str(w) for w in config.get("layer_types") or ())
+        listed = config.get("layer_types")
+        words = Counter(str(w) for w in listed) if isinstance(listed, (list, tuple)) else Counter()
         return {
             "state": "unknown",
             "model_type": config.get("model_type"),
@@ -262,7 +263,7 @@ def census(config: Config) -> dict[str, Any]:
     base = {"model_type": config.get("model_type"), "family": family.model_type, "kind": family.kind}
     try:
         words_list = layer_words(family, text)
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         return {
             **base,
             "state": "unknown",
