@@ -210,6 +210,9 @@ def main(arguments: list[str]) -> int:
     except TestbedError as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the reader (head, say) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from testbed import up
-from tests.integration.box import Box, Container
+from tests.integration.box import Box, Completed, Container
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +51,20 @@ def quick_pct(box: Box) -> Iterator[None]:
     up.write_standin_settings(box.layout, startup=0)
     yield
     settings.write_text(before)
+
+
+@pytest.fixture
+def pct(box: Box) -> Callable[..., Completed]:
+    """``pct("list")``: a pct command as the node's root; keywords are those of `Box.node`."""
+
+    def run(*arguments: str, **options: object) -> Completed:
+        return box.node("pct", *arguments, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def guest(box: Box) -> Iterator[Container]:
+    """One running container (300) for a module's tests that leave it as it was."""
+    yield box.fresh(300)
+    box.testbed("remove", "300")

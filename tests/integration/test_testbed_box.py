@@ -16,14 +16,17 @@ from pathlib import Path
 import pytest
 
 from testbed import cgroups, client, namespaces, services, state
+from testbed.layout import layout
 from tests.integration import machine_traces
 from tests.integration.box import Box
+
+SELF = f"{layout().state.name}-selftest"  # boxes beside the session's own, so that two sessions do not meet
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Box]:
     """A box that these tests may break."""
-    mine = Box("selftest")
+    mine = Box(SELF)
     mine.testbed("down")
     mine.testbed("up")
     yield mine
@@ -127,7 +130,7 @@ def test_sshd_has_openssh_defaults(own: Box) -> None:
 
 def test_down_leaves_nothing_behind() -> None:
     before = machine_traces.of_machine()
-    box = Box("selftest-down")
+    box = Box(SELF + "-down")
     box.testbed("up", "--containers", "3", "--sshd")
     ports = state.load_ports(box.layout)
     assert machine_traces.of(box.layout, ports), "the traces must be found while it is up"
@@ -143,13 +146,13 @@ def test_down_leaves_nothing_behind() -> None:
     assert hanging.wait(timeout=10) == 255
     assert machine_traces.of(box.layout, ports) == []
     assert machine_traces.of_machine() == before
-    assert box.testbed("status", check=False).stdout == "box selftest-down: down\n"
+    assert box.testbed("status", check=False).stdout == f"box {box.layout.state.name}: down\n"
     assert box.testbed("down").returncode == 0, "down is idempotent"
 
 
 @pytest.mark.parametrize("victim", ["init", "state", "half"])
 def test_down_works_from_any_wreck(victim: str) -> None:
-    box = Box("selftest-wreck")
+    box = Box(SELF + "-wreck")
     box.testbed("up")
     ports = state.load_ports(box.layout)
     if victim == "init":
@@ -243,7 +246,7 @@ def test_up_takes_another_port_when_its_own_was_taken(up_again: Box) -> None:
 
 
 def test_two_boxes_with_the_same_ids(own: Box) -> None:
-    other = Box("selftest-other")
+    other = Box(SELF + "-other")
     try:
         other.testbed("up")
         own.attach(200, "echo own > /root/whose")
