@@ -82,10 +82,22 @@ STAGES: dict[str, list[Step]] = {
         ),
     ],
     "integration": [
-        Step("on the box", pytest(PYTHON, "integration.xml", "tests/integration"), "integration.xml", minutes=30),
+        Step(
+            "on the box",
+            pytest(
+                PYTHON, "integration.xml", "-n", "2", "--dist", "loadfile", "-o", "timeout=600", "tests/integration"
+            ),
+            "integration.xml",
+            minutes=30,
+        ),
     ],
     "molecule": [
-        Step("scenarios", tool("molecule", "test", "--all", "--workers", "2", "--continue-on-failure"), "molecule-*.xml", minutes=30),
+        Step(
+            "scenarios",
+            tool("molecule", "test", "--all", "--workers", "2", "--continue-on-failure"),
+            "molecule-*.xml",
+            minutes=30,
+        ),
     ],
     "e2e": [
         Step("long build", pytest(PYTHON, "e2e.xml", "tests/e2e"), "e2e.xml", minutes=60),
