@@ -51,7 +51,7 @@ def interpreter(host: Host, path: str) -> tuple[str | None, dict[str, str] | Non
             wrong = moved(host, path, python)
             return (None, wrong) if wrong else (python, None)
         if os.path.islink(host.path(python)):
-            return None, {"path": python, "problem": f"points to {os.readlink(host.path(python))}, which is not there"}
+            return None, {"path": python, "problem": f"points to {host.realpath(python)}, which is not there"}
     return None, None
 
 

@@ -1,0 +1,135 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run the recipes of tests/integration/cases: all messes at once, each in a container of its own.
+
+One diagnose looks at all containers, one provision repairs those that a role can repair, and one diagnose and one more
+provision look at the result. So 60 cases cost little more than the slowest repair.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests import prepared
+from tests.integration.box import Box
+
+FOLDER = Path(__file__).parent / "cases"
+FIRST = 400
+FORKS = "4"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recipe; cases/README.md says what the fields mean."""
+
+    file: str
+    name: str
+    finding: str
+    mess: str
+    start: str = "toolkit"
+    rows: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    consequences: tuple[str, ...] = ()
+    then: str | None = None
+    variables: dict[str, Any] = field(default_factory=dict)
+    repair: str = "provision"
+    repair_variables: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.file}: {self.name}"
+
+
+def load(folder: Path = FOLDER) -> list[Case]:
+    """All recipes, in the order of the files. TypeError for a field that is none."""
+    found = []
+    for path in sorted(folder.glob("*.yml")):
+        for item in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+            lists = {key: tuple(value) for key, value in item.items() if isinstance(value, list)}
+            found.append(Case(file=path.stem, **{**item, **lists}))
+    return found
+
+
+class Ward:
+    """The containers of some cases: made, messed up, looked at, repaired."""
+
+    def __init__(self, box: Box, cases: list[Case], folder: Path, first: int = FIRST) -> None:
+        self.box = box
+        self.folder = folder
+        self.vmids = {case.identity: first + index for index, case in enumerate(cases)}
+        self.cases = cases
+
+    def host(self, case: Case) -> str:
+        return f"ct{self.vmids[case.identity]}"
+
+    def make(self) -> None:
+        ids = ",".join(str(vmid) for vmid in self.vmids.values())
+        self.box.testbed("create", ids)
+        for start, options in sorted({(case.start, case.options) for case in self.cases}):
+            mine = [
+                str(self.vmids[case.identity]) for case in self.cases if (case.start, case.options) == (start, options)
+            ]
+            source = () if start == "bare" else ("--from", prepared.snapshot(start))
+            self.box.testbed("fresh", ",".join(mine), *options, *source)
+        mirror = self._mirror()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda case: self.mess_up(case, mirror), self.cases))
+
+    def mess_up(self, case: Case, mirror: str) -> None:
+        prelude = (FOLDER / "prelude.sh").read_text(encoding="utf-8")
+        script = f"MIRROR={mirror}\n{prelude}\n{case.mess}\n"
+        done = self.box.attach(self.vmids[case.identity], "/bin/sh -s", stdin=script, timeout=300)
+        assert done.returncode == 0, f"{case.identity}: {done.stdout}{done.stderr}"
+
+    def _mirror(self) -> str:
+        text = self.box.inventory.read_text(encoding="utf-8")
+        inventory = json.loads(text[text.index("{") :])
+        return str(inventory["all"]["children"]["training"]["vars"]["cuda_repository_mirror"])
+
+    def variables(self, repair: bool = False) -> Path:
+        """A second inventory with what each case wishes for its host."""
+        hosts = {
+            self.host(case): {**case.variables, **(case.repair_variables if repair else {})} for case in self.cases
+        }
+        path = self.folder / "variables.yml"
+        path.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+        return path
+
+    def diagnose(self, cases: list[Case]) -> dict[str, dict[str, Any]]:
+        """{identity: chain} of these cases' hosts."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        wishes = {"diagnose_format": "json", "diagnose_path": str(report), "diagnose_fail_on": []}
+        result = self.box.run_playbook(
+            "proxmox_gpu.training.diagnose",
+            limit=",".join(map(self.host, cases)),
+            extra_vars=wishes,
+            arguments=("-i", str(self.variables()), "--forks", FORKS),
+            timeout=1200,
+        )
+        assert report.exists(), result.output[-4000:]
+        hosts = json.loads(report.read_text())["hosts"]
+        return {case.identity: hosts[self.host(case)] for case in cases}
+
+    def provision(self, cases: list[Case]) -> dict[str, dict[str, int]]:
+        """{identity: recap} of these cases' hosts: ok, changed, failed, unreachable."""
+        result = self.box.run_playbook(
+            "proxmox_gpu.training.provision",
+            limit=",".join(map(self.host, cases)),
+            arguments=("-i", str(self.variables(repair=True)), "--forks", FORKS),
+            timeout=3600,
+        )
+        (self.folder / "provision.txt").write_text(result.output)
+        return {case.identity: result.recap[self.host(case)] for case in cases}
+
+    def remove(self) -> None:
+        self.box.testbed("remove", ",".join(str(vmid) for vmid in self.vmids.values()))
