@@ -34,6 +34,7 @@ class Description:
     modules: what must import; compiled: those of them that are shared objects with machine code for GPUs.
     functions: ``module:attribute`` that must exist after import.
     memory_per_process: bytes that one compiler process needs at its peak for one GPU target.
+    disk: bytes that a build needs for its temporary files.
     edits: (file, old, new) in the sources, each with the versions of torch that need it.
     no_sources: versions whose source archive holds no sources. sha256: of source archives, by version.
     """
@@ -48,6 +49,7 @@ class Description:
     math_headers: bool = False
     pure_python: bool = False
     memory_per_process: int = 3 * GIB
+    disk: int = 2 * GIB
     edits: tuple[Edit, ...] = ()
     no_sources: tuple[str, ...] = ()
     sha256: dict[str, str] = dataclasses.field(default_factory=dict)

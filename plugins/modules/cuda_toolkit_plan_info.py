@@ -192,6 +192,8 @@ class Apt:
 
     def simulate(self, requests: t.Sequence[str]) -> _toolkit_plan.Simulation:
         """What an installation would do. Raises PlanError with apt's reason if it cannot be done."""
+        if not requests:
+            return _toolkit_plan.Simulation([], [])
         options = ["--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages"]
         output = self._run("apt-get", "--simulate", "install", *options, *requests)
         if output.status != 0:
@@ -258,7 +260,10 @@ def plan(wish: dict[str, t.Any], host: Host, apt: Apt, result: dict[str, t.Any])
     names = [*roots, *wish["versions"], *(f"{part}-{series}" for part in _toolkit_plan.COMPILER_PARTS)]
     installed = {name: package.version for name, package in host.packages.items() if package.installed}
     exact = _toolkit_plan.requests(series, roots, wish["versions"], installed, apt.offered(*dict.fromkeys(names)))
-    result["requests"] = [f"{name}={version}" for name, version in exact.items()] + wish["build_packages"]
+    # What is there already is not asked for: apt would "upgrade" a package to the version that it has, if the
+    # repository's copy of it differs in a single field.
+    missing = [f"{name}={version}" for name, version in exact.items() if installed.get(name) != version]
+    result["requests"] = missing + [name for name in wish["build_packages"] if name not in installed]
     simulation = apt.simulate(result["requests"])
     _toolkit_plan.check_simulation(simulation)
     result["install"] = [{"name": n, "version": new, "installed": old} for n, new, old in simulation.installs]

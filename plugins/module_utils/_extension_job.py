@@ -1,0 +1,312 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Bring one extension into the training environment: from the wheelhouse if its key is there, else by building it.
+
+Nothing that is installed is touched before its replacement has been built, looked into and imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _build_run, _extension_source, _wheelhouse
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel, choose, read_limits
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain import nvcc as choice
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_build import (
+    BuildError,
+    Built,
+    Progress,
+    build_wheel,
+)
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_check import (
+    import_problem,
+    modules_in,
+    wrong_modules,
+)
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, State, Wish
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import distributions
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import toolkit as toolkit_facts
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import (
+    WheelError,
+    read_record,
+    stamp,
+    unpack,
+)
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import WheelKey
+
+GIB = 1 << 30
+
+
+class Job:
+    """One wish on this machine: `run` does it. `there` says what is installed and whether there is something to do."""
+
+    def __init__(self, wish: Wish, host: Host | None = None) -> None:
+        self.wish, self.host = wish, host or Host()
+        self.there = State(wish, self.host)
+        self.torch = self.there.torch
+        self.log = os.path.join(wish.logs, f"{wish.description.name}.log")
+        self.state = os.path.join(_build_run.STATE, "extensions")
+        self.progress = Progress(status_path(wish.description.name), wish.what)
+        self.warnings: list[str] = []
+
+    # ---- what is done
+
+    def run(self, force: bool = False) -> dict[str, t.Any]:
+        """Do it, and say what was done. Raises JobError, BuildError or SourceError."""
+        with self._alone():
+            if not force and self.there.needed() is None:
+                return {"origin": "installed meanwhile by another run"}
+            folder = tempfile.mkdtemp(prefix=f"proxmox_gpu-{self.wish.description.name}-", dir=self.wish.tmpdir)
+            try:
+                self._rotate_log()
+                return self._bring(folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                self.progress.done()
+
+    def _bring(self, folder: str) -> dict[str, t.Any]:
+        known = self.there.known_sha256(self.there.installed())
+        found = self._from_wheelhouse(self.there.key(known)) if known else None
+        if found:
+            self._check_wheel(found, folder)
+            return self._install(found, "wheelhouse")
+        archive = self.wish.source or self._fetch(folder)
+        key = self.there.key(self._checked(archive))
+        found = self._from_wheelhouse(key) if key.source_sha256 != known else None
+        if found:
+            self._check_wheel(found, folder)
+            return self._install(found, "wheelhouse")
+        wheel = self._build(archive, key, folder)
+        return self._install(_wheelhouse.publish(self.wish.wheelhouse, key, wheel), "built")
+
+    def _from_wheelhouse(self, key: WheelKey) -> str | None:
+        try:
+            found = _wheelhouse.find(self.wish.wheelhouse, key)
+        except WheelError as error:
+            self.warnings.append(f"{error}; it is built again")
+            return None
+        return found[0] if found else None
+
+    def _fetch(self, folder: str) -> str:
+        self.progress("fetching the sources", elapsed=0)
+        place = os.path.join(folder, "download")
+        os.makedirs(place)
+        environment = self._environment(folder, network=True)
+        return _extension_source.fetch(
+            self._facts(1, None),
+            self.wish.description,
+            self.wish.version,
+            self.wish.pip_options,
+            environment,
+            place,
+            self.log,
+            min(self.wish.timeout, 900.0),
+        )
+
+    def _checked(self, archive: str) -> str:
+        catalogued = self.wish.description.sha256.get(self.wish.version)
+        origin = "cuda_extensions_wanted" if self.wish.sha256 else "the catalogue"
+        return _extension_source.check(self.wish.what, archive, self.wish.sha256 or catalogued, origin)
+
+    def _build(self, archive: str, key: WheelKey, folder: str) -> str:
+        nvcc = {"version": None} if self.wish.description.pure_python else self._compiler()
+        self._check_room()
+        limits = read_limits()
+        parallel = choose(limits, self.wish.description.memory_per_process, len(self.wish.targets), self.wish.jobs)
+        source = _extension_source.unpack(self.wish.what, archive, _made(folder, "source"))
+        _extension_source.repair(self.wish.what, self.wish.description, self.torch["version"], source)
+        built = self._compile(source, folder, parallel, limits.memory_limit)
+        unpacked = self._check_wheel(built.wheel, folder)
+        provenance = {
+            "nvcc": nvcc["version"],
+            "gcc": (self.host.run("/usr/bin/gcc", "-dumpfullversion").stdout or "").strip(),
+            "seconds": built.seconds,
+            "jobs": built.jobs,
+            "sources": built.sources,
+            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "modules": {
+                module["name"]: module["gpu_targets"] for module in modules_in(self.wish.description, unpacked)
+            },
+        }
+        return stamp(built.wheel, key, provenance, _made(folder, "stamped"))
+
+    def _compile(self, source: str, folder: str, parallel: Parallel, memory_limit: int | None) -> Built:
+        """Build; once more with a single job if a compiler was killed for memory."""
+        for jobs in dict.fromkeys((parallel.jobs, 1)):
+            attempt = dataclasses.replace(parallel, jobs=jobs, threads=parallel.threads if jobs == parallel.jobs else 1)
+            try:
+                return build_wheel(
+                    self._facts(jobs, memory_limit),
+                    self.wish.description,
+                    self.wish.targets,
+                    attempt,
+                    self._environment(folder),
+                    source,
+                    folder,
+                    self.log,
+                    self.wish.timeout,
+                    self.progress,
+                )
+            except BuildError as error:
+                if error.cause.id != "memory" or jobs == 1:
+                    raise
+                self.warnings.append(f"{error.cause.sentence}; tried again with one job")
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    def _check_wheel(self, wheel: str, folder: str) -> str:
+        """Unpack a wheel, look into it and import it; the folder it lies in. Raises BuildError for one that is no
+        good."""
+        self.progress("checking the wheel", elapsed=0)
+        place = _made(folder, "unpacked")
+        unpack(wheel, place)
+        what, description = self.wish.what, self.wish.description
+        cause = wrong_modules(what, modules_in(description, place), self.wish.targets)
+        cause = cause or import_problem(self._facts(1, None), description, self._environment(folder), place)
+        if cause:
+            raise BuildError(cause)
+        return place
+
+    def _install(self, wheel: str, origin: str) -> dict[str, t.Any]:
+        self.progress("installing the wheel", elapsed=0)
+        command = [self.torch["python"], "-m", "pip", "install", "--no-deps", "--no-index", "--no-cache-dir"]
+        command += ["--disable-pip-version-check", "--force-reinstall", wheel]
+        environment = self._environment(self.wish.tmpdir)
+        finished = _build_run.run_logged(command, environment, "/", self.log, 600.0)
+        if finished.status != 0:
+            raise BuildError(classify(_build_run.read_log(self.log), self._facts(1, None)))
+        cause = import_problem(self._facts(1, None), self.wish.description, environment)
+        if cause:
+            raise BuildError(cause)
+        record = read_record(wheel)
+        facts = self.there.installed()
+        state = {**record, "wheel": wheel, "origin": origin, "modules": facts.get("modules"), "log": self.log}
+        _build_run.write_json(os.path.join(self.state, f"{self.wish.description.name}.json"), state)
+        return {"origin": origin, "wheel": wheel, "key": record["key"], "built": record["built"]}
+
+    # ---- what it needs
+
+    def _facts(self, jobs: int, memory_limit: int | None) -> Build:
+        nvcc = self._nvcc()
+        home = choice.home_of(nvcc) if nvcc else "/usr/local/cuda-" + self.torch["cuda"]
+        series = ".".join((nvcc["version"] if nvcc else self.torch["cuda"]).split(".")[:2]).replace(".", "-")
+        return Build(
+            self.wish.what,
+            jobs,
+            memory_limit,
+            self.wish.tmpdir,
+            home,
+            self.torch["python"],
+            self.torch["version"],
+            self.torch["cuda"],
+            series,
+        )
+
+    def _nvcc(self) -> dict[str, t.Any] | None:
+        if not hasattr(self, "_found_nvcc"):
+            tools = toolkit_facts.observe(self.host, {"environment_path": self.wish.environment})
+            self._found_nvcc = choice.chosen(tools.get("nvccs") or [], self.torch["cuda"])
+        return self._found_nvcc
+
+    def _compiler(self) -> dict[str, t.Any]:
+        """The nvcc to build with. Raises JobError where there is none, or where it does not know a wanted target."""
+        nvcc = self._nvcc()
+        if not nvcc:
+            raise JobError(
+                "no_nvcc",
+                f"{self.wish.what}: there is no working nvcc for CUDA {self.torch['cuda']}; run the role cuda_toolkit",
+            )
+        listed = (
+            self.host.run(nvcc["path"], "--list-gpu-code").stdout
+            + self.host.run(nvcc["path"], "--list-gpu-arch").stdout
+        )
+        unknown = [target for target in self.wish.targets if listed and target not in listed.split()]
+        if unknown:
+            raise JobError(
+                "gpu_target_unknown",
+                f"{self.wish.what}: nvcc {nvcc['version']} cannot compile for {', '.join(unknown)}; it knows"
+                f" {', '.join(listed.split())}: change cuda_extensions_gpu_targets, or take a torch of another CUDA",
+            )
+        tools = self.torch.get("distributions") or {}
+        missing = [name for name in ("pip", "setuptools", "wheel", "packaging") if name not in tools]
+        if missing:
+            raise JobError(
+                "no_build_tool",
+                f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
+                " their tools"
+                " from there; run the role torch_environment",
+            )
+        if not distributions.python_headers(self.host, self.torch["path"], self.torch.get("python_version")).get(
+            "exists"
+        ):
+            cause = classify("fatal error: Python.h: No such file", self._facts(1, None))
+            raise BuildError(cause)
+        return nvcc
+
+    def _check_room(self) -> None:
+        free, wanted = shutil.disk_usage(self.wish.tmpdir).free, self.wish.description.disk
+        if free < wanted:
+            sentence = (
+                f"{self.wish.what}: {self.wish.tmpdir} has {free / GIB:.1f} GiB free and the build needs"
+                f" {wanted / GIB:.1f}:"
+                " free space, or set cuda_extensions_tmpdir to a larger disk"
+            )
+            raise BuildError(Cause("no_space", sentence, ""))
+
+    def _environment(self, folder: str, network: bool = False) -> dict[str, str]:
+        """The build's environment. With ``network`` the caller's proxies and the system's CA bundle are in it."""
+        variables: dict[str, str] = {}
+        if network:
+            names = ("http_proxy", "https_proxy", "no_proxy", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+            variables = {name: value for name, value in os.environ.items() if name in names or name.lower() in names}
+            bundle = "/etc/ssl/certs/ca-certificates.crt"
+            if os.path.exists(bundle):
+                variables.setdefault("PIP_CERT", bundle)
+        return _build_run.build_environment(self.torch["python"], self._facts(1, None).cuda_home, folder, variables)
+
+    def _rotate_log(self) -> None:
+        os.makedirs(self.wish.logs, mode=0o755, exist_ok=True)
+        if os.path.exists(self.log):
+            os.replace(self.log, f"{self.log}.1")
+
+    @contextlib.contextmanager
+    def _alone(self) -> t.Iterator[None]:
+        """Wait until no other run works on this extension. The lock goes with its process, however that ends."""
+        os.makedirs(self.state, mode=0o755, exist_ok=True)
+        with open(os.path.join(self.state, f"{self.wish.description.name}.lock"), "a", encoding="utf-8") as lock:
+            started = time.monotonic()
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() - started > self.wish.lock_timeout:
+                        limit = f"{self.wish.lock_timeout:.0f} seconds"
+                        sentence = f"{self.wish.what}: another build of it did not end within {limit}"
+                        raise JobError("locked", sentence) from None
+                    time.sleep(1.0)
+            yield
+
+
+def status_path(name: str) -> str:
+    """Where the progress of a running build of this extension can be read."""
+    return f"/run/proxmox_gpu/{name}.json"
+
+
+def _made(folder: str, name: str) -> str:
+    place = os.path.join(folder, name)
+    shutil.rmtree(place, ignore_errors=True)
+    os.makedirs(place)
+    return place

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection.
+
+"""Get an extension's source archive, check it, unpack it, and repair what its description says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import typing as t
+import zipfile
+
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, classify
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import read_log, run_logged
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
+
+ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz")
+
+
+class SourceError(Exception):
+    """``id`` is a stable word, the message one sentence."""
+
+    def __init__(self, id: str, sentence: str) -> None:  # noqa: A002
+        super().__init__(sentence)
+        self.id = id
+
+
+def fetch(
+    build: Build,
+    description: Description,
+    version: str,
+    options: t.Sequence[str],
+    environment: t.Mapping[str, str],
+    folder: str,
+    log: str,
+    timeout: float,
+) -> str:
+    """Download the source archive by pip into ``folder``; its path.
+
+    pip runs the setup to learn the metadata, even to download. So the build tools come from the training environment
+    (no isolation: an isolated one would fetch a torch of its own), and the setup is told to compile nothing.
+    """
+    command = [build.python, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    command += ["--disable-pip-version-check", "--no-binary", description.name, "--dest", folder, *options]
+    finished = run_logged(
+        [*command, f"{description.name}=={version}"],
+        {**environment, **description.variables, **description.skip_variables},
+        folder,
+        log,
+        timeout,
+    )
+    archives = [name for name in sorted(os.listdir(folder)) if name.endswith(ARCHIVES)]
+    if finished.timed_out:
+        raise SourceError("timeout", f"{build.what}: its sources were not there after {timeout:.0f} seconds")
+    if finished.status != 0 or not archives:
+        cause = classify(read_log(log), build)
+        raise SourceError(cause.id, cause.sentence)
+    return os.path.join(folder, archives[0])
+
+
+def check(what: str, archive: str, expected: str | None, origin: str) -> str:
+    """The archive's SHA-256; SourceError if another one is expected. ``origin``: where the expectation comes from."""
+    found = sha256(archive)
+    if expected and found != expected.strip().lower():
+        raise SourceError(
+            "checksum",
+            f"{what}: the source archive {os.path.basename(archive)} has the SHA-256 {found}, but {origin} expects"
+            f" {expected}; nothing was built: find out which of the two is right",
+        )
+    return found
+
+
+def unpack(what: str, archive: str, folder: str) -> str:
+    """Unpack into ``folder``; the path of the one folder with the setup in it."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as packed:
+                _check_names(what, packed.namelist())
+                packed.extractall(folder)
+        else:
+            with tarfile.open(archive) as packed_tar:
+                members = [member for member in packed_tar.getmembers() if member.isfile() or member.isdir()]
+                _check_names(what, [member.name for member in members])
+                packed_tar.extractall(folder, members=members)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise SourceError("archive", f"{what}: {archive} cannot be unpacked: {error}") from error
+    for name in sorted(os.listdir(folder)):
+        if any(os.path.isfile(os.path.join(folder, name, setup)) for setup in ("setup.py", "pyproject.toml")):
+            return os.path.join(folder, name)
+    raise SourceError("archive", f"{what}: {archive} holds neither a setup.py nor a pyproject.toml")
+
+
+def _check_names(what: str, names: t.Iterable[str]) -> None:
+    for name in names:
+        if os.path.isabs(name) or ".." in name.split("/"):
+            raise SourceError("archive", f"{what}: its source archive holds the path {name}, which leads out of it")
+
+
+def repair(what: str, description: Description, torch: str, folder: str) -> list[str]:
+    """Make the description's edits that this torch needs; the files that were changed.
+
+    A source that has the new text already is left alone; one that has neither is not the one that was described.
+    """
+    changed = []
+    for edit in description.edits:
+        path = os.path.join(folder, edit.file)
+        if not edit.applies(torch):
+            continue
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+                text = stream.read()
+        except OSError as error:
+            raise SourceError("edit", f"{what}: the file {edit.file} that has to be edited is not there") from error
+        if edit.old in text:
+            shutil.copyfile(path, f"{path}.orig")
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(text.replace(edit.old, edit.new))
+            changed.append(edit.file)
+        elif edit.new not in text:
+            raise SourceError(
+                "edit",
+                f"{what}: {edit.file} holds neither {edit.old!r} nor {edit.new!r}; the edit is not for this version",
+            )
+    return changed
