@@ -24,10 +24,18 @@ from .packages import describe, distribution_of, file_of, import_function, missi
 _ALIASES = {"mamba_inner_fn": ("mamba_inner_fn", "falcon_mamba_inner_fn")}
 # Symbols of a flag design that are bound through a helper of the module instead of a global.
 _LAZY_CONV = "_lazy_load_causal_conv1d"
+# Names that a release asks of a package which never had them, and the release that asks for the right one.
+_NEVER_THERE = {"recurrent_gated_delta_rule": "5.17.0"}
+# Folders in the path of a function that the package kernels has loaded.
+_HUB = ("/models--", "/kernels--", "/kernels-community/")
 
 
 class NotSupported(Exception):
     """The installed transformers cannot build this model; the message is one sentence for the reader."""
+
+
+class MixerError(Exception):
+    """A layer's constructor raised; the cause is the exception itself."""
 
 
 def text_config(config: Mapping[str, Any]) -> Any:
@@ -43,8 +51,12 @@ def text_config(config: Mapping[str, Any]) -> Any:
     values = {k: v for k, v in text.items() if k not in ("model_type", "architectures", "auto_map")}
     for name in (model_type, family.model_type + "_text", family.model_type):
         if name in CONFIG_MAPPING:
-            built = CONFIG_MAPPING[name](**values)
-            return built.get_text_config() if hasattr(built, "get_text_config") else built
+            try:
+                built = CONFIG_MAPPING[name](**values)
+                return built.get_text_config() if hasattr(built, "get_text_config") else built
+            except Exception as error:
+                trouble = describe(error)
+            raise NotSupported(f"transformers {transformers.__version__} refuses the model's config: {trouble}.")
     raise NotSupported(
         f"transformers {transformers.__version__} has no model family {family.model_type!r}; "
         "install a version that has it."
@@ -96,6 +108,8 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
             module, design, mixer = load(family, config)
         except NotSupported as error:
             return {**result, "state": "unknown", "error": str(error), "sentence": str(error)}
+        except MixerError as error:
+            failure = f"A layer of {family.modeling} cannot be built: {describe(error.__cause__ or error)}."
         except Exception as error:
             # Up to transformers 5.14 a broken package takes the whole modeling file down.
             failure = f"{family.modeling} cannot be imported: {describe(error)}."
@@ -110,7 +124,8 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
             "sentence": f"transformers {result['transformers']} chooses the functions of {family.model_type} in a way "
             "that is not known here (no flag, no decorator): whether the fast path is bound cannot be told.",
         }
-    result["functions"] = bound_functions(family, module, design, mixer, bool(result["gpu"]["count"]))
+    result["functions"] = bound_functions(family, module, design, bool(result["gpu"]["count"]))
+    result["warnings"] += kernels_warning(result["kernels"], result["transformers"])
     _judge(result, design)
     return result
 
@@ -173,12 +188,17 @@ def load(family: Family, config: Mapping[str, Any]) -> tuple[Any, Design, Any]:
     mixer = None
     if design.name in ("module flag", "mixer flag", "forward flag"):
         # The first instance sets the globals of the "mixer flag" design; the others lose nothing.
-        with torch.device("meta"):
-            mixer = build_mixer(family, built, module)
+        try:
+            with torch.device("meta"):
+                mixer = build_mixer(family, built, module)
+        except NotSupported:
+            raise
+        except Exception as error:
+            raise MixerError from error
     return module, design, mixer
 
 
-def bound_functions(family: Family, module: Any, design: Design, mixer: Any, gpu: bool) -> list[dict[str, Any]]:
+def bound_functions(family: Family, module: Any, design: Design, gpu: bool) -> list[dict[str, Any]]:
     """One entry a function that the installed modeling file calls, in the order of the family's table."""
     if design.name == "decorator":
         entries = []
@@ -219,10 +239,17 @@ def bound_functions(family: Family, module: Any, design: Design, mixer: Any, gpu
 def _direct(function: Function) -> dict[str, Any]:
     if function.sources:
         return import_function(function.name, function)
-    # A function that this table does not know: its package can still be imported.
-    return import_function(
+    # A function that the table does not know: its package can still be imported.
+    found = import_function(
         function.name, Function(function.name, function.package, function.package, (function.package,))
     )
+    fixed = _NEVER_THERE.get(function.name)
+    if fixed and str(found["error"]).startswith("half a package"):
+        found["error"] = (
+            f"transformers {version_of('transformers')} asks {function.package} for {function.name}, which no release "
+            f"of it has, so decoding is slow whatever is installed, and training is not; install transformers {fixed}"
+        )
+    return found
 
 
 def _entry(
@@ -241,11 +268,13 @@ def _entry(
         "state": direct["state"],
         "error": direct["error"],
         "note": None,
+        "hub": False,
     }
     if bound and implementation is not None:
         qualname = getattr(implementation, "__qualname__", type(implementation).__qualname__)
         entry["implementation"] = f"{getattr(implementation, '__module__', '?')}.{qualname}"
         entry["file"] = file_of(implementation) or direct["file"]
+        entry["hub"] = any(part in str(entry["file"]) for part in _HUB)
         entry["error"] = None
         dropped = missing_arguments(implementation, function)
         if dropped:
@@ -293,6 +322,33 @@ def _judge(result: dict[str, Any], design: Design) -> None:
         )
 
 
+def hub_decides() -> bool:
+    """Whether transformers asks the hub for kernels instead of importing the local package (5.0 to 5.14)."""
+    try:
+        from transformers.integrations import hub_kernels
+
+        # Up to 5.5 the switch USE_HUB_KERNELS does not reach the loader: that the package is there decides.
+        if hasattr(hub_kernels, "_kernels_available"):
+            return bool(hub_kernels._kernels_available)
+        return bool(hub_kernels.is_kernels_available() and hub_kernels._kernels_enabled)
+    except Exception:
+        return version_of("kernels") is not None
+
+
+def kernels_warning(kernels: str | None, version: str | None) -> list[str]:
+    """A sentence when the installed package kernels is outside of what this transformers takes."""
+    try:
+        from transformers.utils import import_utils
+
+        low, high = import_utils.KERNELS_MIN_VERSION, getattr(import_utils, "KERNELS_MAX_VERSION", None)
+        if kernels is None or import_utils.is_kernels_available():
+            return []
+    except Exception:
+        return []
+    window = f"{low} or later" if high is None else f"{low} or later, and before {high}"
+    return [f"kernels {kernels} is not what transformers {version} takes ({window}): kernels of the hub are off."]
+
+
 def _before(version: str | None, limit: tuple[int, ...]) -> bool:
     numbers = tuple(int(word) for word in (version or "0").split(".")[:3] if word.isdigit())
     return numbers < limit
@@ -303,10 +359,12 @@ def _why_not_bound(entry: dict[str, Any], design: Design, result: dict[str, Any]
     version = result["transformers"]
     if entry["note"]:
         return str(entry["note"])
-    if design.lazy_kernels and result.get("kernels"):
+    if design.lazy_kernels and hub_decides():
+        switch = "uninstall kernels" if _before(version, (5, 14)) else "set USE_HUB_KERNELS=0 or uninstall kernels"
         return (
             f"{entry['distribution']} imports, but transformers {version} does not try it while the package kernels "
-            f"({result['kernels']}) is installed: it asks the hub instead; uninstall kernels"
+            f"({result['kernels']}) is installed: it takes the hub's kernel instead, which is not in the cache here "
+            f"(and this check does not go online); {switch}"
         )
     if design.name == "decorator":
         if entry["package"] == "fla" and version_of("flash-linear-attention") is None and _before(version, (5, 17)):

@@ -208,7 +208,8 @@ EXAMPLES["qwen3_5"] = {
 }
 EXAMPLES["lfm2"]["full_attn_idxs"] = [2, 5]
 EXAMPLES["lfm2_moe"]["layer_types"] = ["conv", "conv", "full_attention", "conv"] * 2
-EXAMPLES["nemotron_h"] = {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*M-M-"}
+EXAMPLES["nemotron_h"] = {"model_type": "nemotron_h", "hybrid_override_pattern": "MEM*MEM*"}
+EXAMPLES["zamba2"]["layers_block_type"] = ["mamba", "mamba", "hybrid", "mamba"] * 2
 EXAMPLES["zamba"] = {"model_type": "zamba", "num_hidden_layers": 8, "attn_layer_period": 6, "attn_layer_offset": 4}
 
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "talker_config")

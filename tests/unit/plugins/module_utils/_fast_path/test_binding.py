@@ -226,3 +226,51 @@ def test_a_family_that_this_transformers_lacks_is_unknown(ask: Ask) -> None:
 def test_a_model_without_fast_layers_is_not_applicable(ask: Ask) -> None:
     found = ask(DECORATED, model={"model_type": "qwen3_5", "layer_types": ["full_attention"]})
     assert (found["state"], found["functions"]) == ("not_applicable", [])
+
+
+def test_a_name_that_no_release_has_is_said_to_be_transformers_fault(ask: Ask, tmp_path: Path) -> None:
+    fakes.fla(fakes.conv(tmp_path, CONV), DELTA)
+    text = DECORATED.replace('"fused_recurrent_gated_delta_rule"', '"recurrent_gated_delta_rule"')
+    found = ask(text, version="5.15.1")
+    assert found["state"] == "broken"
+    assert (
+        "(recurrent_gated_delta_rule): transformers 5.15.1 asks fla for recurrent_gated_delta_rule, which no release of it "
+        "has, so decoding is slow whatever is installed, and training is not; install transformers 5.17.0."
+    ) in found["sentence"]
+
+
+def test_a_config_that_this_transformers_refuses_is_unknown(ask: Ask, tmp_path: Path) -> None:
+    fakes.write(tmp_path, {"sitecustomize.py": REFUSING})
+    found = ask(DECORATED)
+    assert found["state"] == "unknown"
+    assert found["sentence"] == "transformers 5.17.0 refuses the model's config: ValueError: 8 is not 54."
+
+
+def test_a_layer_whose_constructor_raises_is_broken_and_not_called_an_import(ask: Ask, tmp_path: Path) -> None:
+    fakes.fla(fakes.conv(tmp_path, CONV), DELTA)
+    raising = "    def __init__(self, config, layer_idx): raise OSError('libcuda.so.1')\n"
+    found = ask(MODULE_FLAG.replace("    def __init__(self, config, layer_idx): pass\n", raising))
+    assert found["state"] == "broken"
+    assert found["sentence"] == (
+        "A layer of transformers.models.qwen3_5.modeling_qwen3_5 cannot be built: OSError: libcuda.so.1."
+    )
+
+
+REFUSING = """
+import importlib.abc, sys
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "transformers.models.auto.configuration_auto":
+            import types
+            module = types.ModuleType(name)
+            def config(**values):
+                raise ValueError("8 is not 54")
+            module.CONFIG_MAPPING = {"qwen3_5_text": config}
+            sys.modules[name] = module
+            return importlib.machinery.ModuleSpec(name, Loader(module))
+class Loader(importlib.abc.Loader):
+    def __init__(self, module): self.module = module
+    def create_module(self, spec): return self.module
+    def exec_module(self, module): pass
+sys.meta_path.insert(0, Refuse())
+"""
