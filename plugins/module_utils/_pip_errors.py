@@ -195,5 +195,9 @@ def explain(output: str, log: str = "") -> PipProblem | None:
     problem = first(_RULES, text, {})
     if problem:
         return problem
-    errors = [line for line in text.splitlines() if line.lower().startswith(("error: ", "fatal: "))]
-    return PipProblem("other", f"the installation failed: {squeeze(errors[0])}", False, errors[0]) if errors else None
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.lower().startswith(("error: ", "fatal: "))]
+    if not errors:
+        return None
+    told = lines[-1] if errors[0].startswith("ERROR: Exception") else errors[0]  # a traceback ends in what happened
+    return PipProblem("other", f"the installation failed: {squeeze(told)}", False, squeeze(told))

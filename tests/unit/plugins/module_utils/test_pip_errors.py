@@ -129,8 +129,11 @@ def test_a_login_in_an_index_is_not_shown() -> None:
 
 def test_an_unknown_error_is_quoted() -> None:
     assert explain("Collecting x\nERROR: Something  new.\n") == PipProblem(
-        "other", "the installation failed: ERROR: Something new", False, "ERROR: Something  new."
+        "other", "the installation failed: ERROR: Something new", False, "ERROR: Something new"
     )
+    crash = explain("ERROR: Exception:\nTraceback (most recent call last):\n  File x\nValueError: bad port\n")
+    assert crash is not None
+    assert crash.sentence == "the installation failed: ValueError: bad port"
     assert explain("Successfully installed x") is None
 
 

@@ -1,0 +1,295 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Real environments and a real pip, with tiny stand-ins for torch and its friends in a folder of wheels."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.proxmox_gpu.training.plugins.modules import python_environment
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def make_wheel(folder: Path, name: str, version: str, requires: Iterable[str] = (), cuda: str | None = None) -> None:
+    """A wheel that holds one module; a stand-in for torch also says which CUDA it is for."""
+    module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
+    files = {
+        f"{module}/__init__.py": "",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {one}\n" for one in requires),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if name == "torch":
+        files["torch/version.py"] = f"__version__ = '{version}'\ncuda = {cuda!r}\nhip = None\n"
+    record = [
+        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},{len(text)}"
+        for path, text in files.items()
+    ]
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+        wheel.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,"]))
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    make_wheel(folder, "torch", "2.14.1", ["triton==3.8.0"], "13.0")
+    make_wheel(folder, "torch", "2.14.1+cpu")
+    make_wheel(folder, "torch", "2.15.0", ["triton==3.9.0"], "13.2")
+    for version in ("3.8.0", "3.9.0"):
+        make_wheel(folder, "triton", version)
+    for version in ("4.57.6", "5.17.0"):
+        make_wheel(folder, "transformers", version, ["tokenizers<0.23" if version[0] == "4" else "tokenizers>=0.23"])
+    make_wheel(folder, "flash-linear-attention", "0.6.0", ["transformers>=5.6.2,<6"])
+    for name, version in (("tokenizers", "0.22.0"), ("tokenizers", "0.23.0"), ("einops", "0.8.0"), ("einops", "0.8.1")):
+        make_wheel(folder, name, version)
+    return folder
+
+
+class Machine:
+    """Runs of the module on one environment, without any network."""
+
+    def __init__(self, root: Path, wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path, self.log, self._root, self._wheels, self._capsys = root / "env", root / "log", root, wheels, capsys
+
+    def run(self, status: int = 0, **arguments: Any) -> dict[str, Any]:
+        wanted = {
+            "path": str(self.path),
+            "python": sys.executable,
+            "torch": "2.14.1",
+            "index_url": f"file://{self._root}/no-index",
+            "find_links": [str(self._wheels)],
+            "log_path": str(self.log),
+            **arguments,
+        }
+        with patch_module_args(wanted), pytest.raises(SystemExit) as ended:
+            python_environment.main()
+        result: dict[str, Any] = json.loads(self._capsys.readouterr().out)
+        assert ended.value.code == status, result
+        return result
+
+    @property
+    def site_packages(self) -> Path:
+        return next(self.path.glob("lib/python3*/site-packages"))
+
+    def versions(self) -> dict[str, str]:
+        """As pip itself sees them; pip and setuptools aside."""
+        command = [f"{self.path}/bin/python", "-m", "pip", "--disable-pip-version-check", "list", "--format", "json"]
+        listed = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+        return {one["name"]: one["version"] for one in listed if one["name"] not in ("pip", "setuptools")}
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The developer's own pip configuration stays out."""
+    for name in ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT", "PIP_CERT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
+    """An environment with torch 2.14.1, transformers 4.57.6 and einops 0.8.0, made by the module."""
+    root = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_CONFIG_FILE", "/dev/null")
+        wanted = {
+            "path": str(root / "env"),
+            "python": sys.executable,
+            "torch": "2.14.1",
+            "packages": {"transformers": "4.57.6", "einops": "0.8.0"},
+            "index_url": f"file://{root}/no-index",
+            "find_links": [str(wheels)],
+            "log_path": str(root / "log"),
+        }
+        with patch_module_args(wanted), pytest.raises(SystemExit) as ended:
+            python_environment.main()
+        assert ended.value.code == 0
+    return root / "env"
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, wheels: Path, capsys: pytest.CaptureFixture[str]) -> Machine:
+    return Machine(tmp_path, wheels, capsys)
+
+
+@pytest.fixture
+def machine(fresh: Machine, finished: Path) -> Machine:
+    """A copy of the finished environment."""
+    shutil.copytree(finished, fresh.path, symlinks=True)
+    for file in ("constraints.txt", "pip.conf"):
+        text = (fresh.path / file).read_text()
+        (fresh.path / file).write_text(text.replace(str(finished), str(fresh.path)))
+    return fresh
+
+
+WISHES = {"transformers": "4.57.6", "einops": "0.8.0"}
+
+
+def test_check_mode_makes_nothing(fresh: Machine) -> None:
+    promised = fresh.run(packages=WISHES, _ansible_check_mode=True, _ansible_diff=True)
+    assert promised["changed"] is True
+    assert promised["requirements"] == ["torch==2.14.1,!=2.14.1+cpu", "einops==0.8.0", "transformers==4.57.6"]
+    assert promised["diff"]["after"].splitlines() == promised["requirements"]
+    assert not fresh.path.exists()
+
+
+def test_a_new_environment_gets_a_cuda_build_although_pip_prefers_the_cpu_build(machine: Machine) -> None:
+    assert machine.versions() == {
+        "torch": "2.14.1",
+        "triton": "3.8.0",
+        "transformers": "4.57.6",
+        "tokenizers": "0.22.0",
+        "einops": "0.8.0",
+    }
+    assert json.loads((machine.path / "proxmox_gpu.json").read_text())["state"] == "made"
+    assert not (machine.path / ".tmp").exists()
+
+
+def test_a_second_run_changes_nothing_and_runs_no_pip(machine: Machine) -> None:
+    (machine.site_packages / "pip" / "__main__.py").write_text("raise SystemExit('pip was run')")
+    assert machine.run(packages=WISHES)["changed"] is False
+
+
+def test_adding_one_moves_no_other(machine: Machine) -> None:
+    """fla 0.6.0 wants transformers 5; pip alone would quietly move it from 4.57.6."""
+    before = machine.versions()
+    failed = machine.run(status=1, packages={**WISHES, "flash-linear-attention": "0.6.0"})
+    assert "flash-linear-attention 0.6.0 needs transformers<6" in failed["msg"]
+    assert "transformers==4.57.6 is installed" in failed["msg"]
+    assert machine.versions() == before
+
+
+def test_a_changed_wish_moves_what_was_named(machine: Machine) -> None:
+    wish = {**WISHES, "transformers": "5.17.0"}
+    failed = machine.run(status=1, packages=wish)
+    assert "transformers 5.17.0 needs tokenizers>=0.23, but tokenizers==0.22.0 is installed" in failed["msg"]
+    done = machine.run(packages={**wish, "tokenizers": ""})
+    assert done["versions"]["transformers"] == "5.17.0"
+    assert done["versions"]["tokenizers"] == "0.23.0"
+    assert done["versions"]["einops"] == "0.8.0"
+
+
+def test_pip_by_hand_moves_nothing_either(machine: Machine) -> None:
+    command = [f"{machine.path}/bin/python", "-m", "pip", "install", "einops==0.8.1"]
+    environment = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "einops==0.8.0" in done.stdout + done.stderr
+
+
+def test_torch_is_not_moved_untold(machine: Machine) -> None:
+    before = machine.versions()
+    failed = machine.run(status=1, torch="2.15.0", packages=WISHES)
+    assert f"torch 2.14.1 is installed in {machine.path}, and 2.15.0 is wanted" in failed["msg"]
+    assert machine.versions() == before
+
+
+def test_torch_is_moved_when_told_with_its_companions(machine: Machine) -> None:
+    done = machine.run(torch="2.15.0", packages=WISHES, replace_torch=True)
+    assert (done["versions"]["torch"], done["versions"]["triton"]) == ("2.15.0", "3.9.0")
+    assert done["versions"]["transformers"] == "4.57.6"
+
+
+def test_a_cpu_build_is_named_and_replaced_when_told(fresh: Machine) -> None:
+    fresh.run(cpu_only=True)
+    assert fresh.versions() == {"torch": "2.14.1+cpu"}
+    failed = fresh.run(status=1)
+    assert f"torch 2.14.1+cpu in {fresh.path} is not a CUDA build, and one is wanted" in failed["msg"]
+    assert fresh.run(replace_torch=True)["versions"]["torch"] == "2.14.1"
+    assert fresh.run()["changed"] is False
+
+
+@pytest.mark.parametrize(
+    "left", ["torch-2.14.1.dist-info/RECORD", "torch-2.14.1.dist-info", "torch/version.py", "torch"]
+)
+def test_an_installation_that_was_interrupted_is_finished(machine: Machine, left: str) -> None:
+    """pip writes the files of a wheel first, its metadata next, and RECORD last."""
+    victim = machine.site_packages / left
+    shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
+    (machine.site_packages / "~riton").mkdir()
+    (machine.path / "proxmox_gpu.json").write_text('{"schema": 1, "state": "making"}')
+    assert machine.run(packages=WISHES)["changed"] is True
+    assert machine.versions()["torch"] == "2.14.1"
+    assert (machine.site_packages / "torch" / "version.py").exists()
+    assert (machine.site_packages / "torch-2.14.1.dist-info" / "RECORD").exists()
+    assert not (machine.site_packages / "~riton").exists()
+    assert machine.run(packages=WISHES)["changed"] is False
+
+
+def test_an_environment_without_pip_gets_one(machine: Machine) -> None:
+    for name in machine.site_packages.glob("pip*"):
+        shutil.rmtree(name)
+    assert machine.run(packages={**WISHES, "flash-linear-attention": ""}, status=1)["msg"].startswith(
+        "flash-linear-attention 0.6.0 needs"
+    )
+    assert (machine.site_packages / "pip" / "__main__.py").exists()
+
+
+def test_somebody_s_own_pip_conf_is_left_alone(machine: Machine) -> None:
+    (machine.path / "pip.conf").write_text("[global]\ntimeout = 60\n")
+    machine.run(packages={**WISHES, "einops": "0.8.1"})
+    assert (machine.path / "pip.conf").read_text() == "[global]\ntimeout = 60\n"
+
+
+def test_a_folder_of_other_things_is_not_touched(fresh: Machine) -> None:
+    fresh.path.mkdir()
+    (fresh.path / "thesis.tex").write_text("x")
+    failed = fresh.run(status=1)
+    assert f"{fresh.path} exists and is no Python environment (it holds thesis.tex)" in failed["msg"]
+
+
+def test_too_small_a_disk_is_told_before_anything_is_made(fresh: Machine) -> None:
+    failed = fresh.run(status=1, minimum_free_bytes=1 << 60)
+    assert "GiB are needed for torch (torch_environment_minimum_free_bytes)" in failed["msg"]
+    assert not fresh.path.exists()
+
+
+def test_a_missing_interpreter_is_named(fresh: Machine) -> None:
+    failed = fresh.run(status=1, python="python2.1")
+    assert failed["msg"] == "python2.1 cannot be run: No such file or directory (torch_environment_python)"
+
+
+def test_a_version_that_does_not_exist_is_told_with_those_that_do(machine: Machine) -> None:
+    failed = machine.run(status=1, packages={"einops": "9.9"})
+    assert (
+        "no index offers einops==9.9 for this Python and machine; the newest that they have are 0.8.0, 0.8.1"
+        in (failed["msg"])
+    )
+
+
+def test_the_time_limit_stops_pip(machine: Machine) -> None:
+    (machine.site_packages / "pip" / "__main__.py").write_text("import time; time.sleep(60)")
+    failed = machine.run(status=1, packages={"einops": "0.8.1"}, timeout=1)
+    assert "did not finish in 1 s (torch_environment_timeout)" in failed["msg"]
+    assert failed["transient"] is True
+
+
+def test_two_installations_are_kept_apart(machine: Machine) -> None:
+    with open(machine.path / ".proxmox_gpu.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        failed = machine.run(status=1, packages={"einops": "0.8.1"}, timeout=0)
+    assert failed["msg"] == f"another installation into {machine.path} is still running; wait for it"
+
+
+def test_a_login_of_an_index_is_kept_from_other_users(machine: Machine) -> None:
+    machine.run(packages={**WISHES, "einops": "0.8.1"}, extra_index_urls=["http://user:secret@127.0.0.1:1/simple"])
+    assert (machine.path / "pip.conf").stat().st_mode & 0o777 == 0o600
