@@ -57,11 +57,13 @@ def run_logged(
     timeout: float,
     on_tick: t.Callable[[float], None] = lambda seconds: None,
     tick: float = 1.0,
+    owner: tuple[int, int] | None = None,
 ) -> Finished:
     """Run a command to its end, appending its output to ``log``; ``on_tick(elapsed seconds)`` is called meanwhile.
 
     After ``timeout`` seconds the command is ended with everything that it started: a compiler left behind would go on
-    for minutes and hold the memory that the next try needs.
+    for minutes and hold the memory that the next try needs. ``owner``: (user id, group id) to run it as, in place of
+    ours.
     """
     started = time.monotonic()
     os.makedirs(os.path.dirname(log), mode=0o755, exist_ok=True)
@@ -76,6 +78,7 @@ def run_logged(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            **({"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}),
         )
         try:
             while True:

@@ -184,7 +184,7 @@ class Job:
         command = [self.torch["python"], "-m", "pip", "install", "--no-deps", "--no-index", "--no-cache-dir"]
         command += ["--disable-pip-version-check", "--force-reinstall", wheel]
         environment = self._environment(self.wish.tmpdir)
-        finished = _build_run.run_logged(command, environment, "/", self.log, 600.0)
+        finished = _build_run.run_logged(command, environment, "/", self.log, 600.0, owner=self._owner())
         if finished.status != 0:
             raise BuildError(classify(_build_run.read_log(self.log), self._facts(1, None)))
         cause = import_problem(self._facts(1, None), self.wish.description, environment)
@@ -197,6 +197,12 @@ class Job:
         return {"origin": origin, "wheel": wheel, "key": record["key"], "built": record["built"]}
 
     # ---- what it needs
+
+    def _owner(self) -> tuple[int, int] | None:
+        """Whoever the environment belongs to, if that is somebody else: their pip must be able to replace what we
+        install."""
+        found = os.stat(self.wish.environment)
+        return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
 
     def _facts(self, jobs: int, memory_limit: int | None) -> Build:
         nvcc = self._nvcc()
