@@ -30,8 +30,8 @@ Written by tools/errors_catalogue.py from the findings in plugins/module_utils/_
 # Error catalogue
 
 Every sentence that `chain_info` and the playbooks built on it can say of a host. The ids are stable: search this
-page for the one in square brackets after the cause. Words in braces are filled in for the host; `HOST` is its name and `VMID`
-the container's id.
+page for the one in square brackets after the cause. Words in braces are filled in for the host; `HOST` is its name
+and `VMID` the container's id.
 
 A finding whose state is `ok` or `not_applicable` holds. The first one that does not is the cause, and what is marked as
 its consequence goes away with it. *Proven by* names the recipe in `tests/integration/cases` that makes this mess for
@@ -52,7 +52,8 @@ def proofs(folder: Path = CASES) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*.yml")):
         for case in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
-            found.setdefault(case["finding"], []).append(f"{path.stem}: {case['name']}")
+            if case["finding"] != "nothing":
+                found.setdefault(case["finding"], []).append(f"{path.stem}: {case['name']}")
     return found
 
 

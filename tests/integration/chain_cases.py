@@ -32,9 +32,11 @@ class Case:
     file: str
     name: str
     finding: str
-    mess: str
+    mess: str = ""
     start: str = "toolkit"
     rows: tuple[int, ...] = ()
+    combine: tuple[str, ...] = ()
+    node: str = ""
     words: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     consequences: tuple[str, ...] = ()
@@ -43,6 +45,11 @@ class Case:
     repair: str = "provision"
     repair_variables: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+
+    @property
+    def harmless(self) -> bool:
+        """Whether diagnose must find nothing at all."""
+        return self.finding == "nothing"
 
     @property
     def identity(self) -> str:
@@ -85,10 +92,20 @@ class Ward:
             list(pool.map(lambda case: self.mess_up(case, mirror), self.cases))
 
     def mess_up(self, case: Case, mirror: str) -> None:
+        vmid = self.vmids[case.identity]
         prelude = (FOLDER / "prelude.sh").read_text(encoding="utf-8")
-        script = f"MIRROR={mirror}\n{prelude}\n{case.mess}\n"
-        done = self.box.attach(self.vmids[case.identity], "/bin/sh -s", stdin=script, timeout=300)
-        assert done.returncode == 0, f"{case.identity}: {done.stdout}{done.stderr}"
+        for mess in [*[self._named(name).mess for name in case.combine], case.mess]:
+            if mess:
+                script = f"MIRROR={mirror}\n{prelude}\n{mess}\n"
+                done = self.box.attach(vmid, "/bin/sh -s", stdin=script, timeout=300)
+                assert done.returncode == 0, f"{case.identity}: {done.stdout}{done.stderr}"
+        if case.node:
+            done = self.box.node("/bin/sh", "-c", case.node, environment={"VMID": str(vmid)})
+            assert done.returncode == 0, f"{case.identity}: {done.stdout}{done.stderr}"
+
+    def _named(self, name: str) -> Case:
+        [found] = [case for case in self.cases if case.name == name]
+        return found
 
     def _mirror(self) -> str:
         text = self.box.inventory.read_text(encoding="utf-8")

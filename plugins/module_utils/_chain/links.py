@@ -52,6 +52,7 @@ LOOKS_AT = {
     "reach": (),
     "base": ("torch",),
     "gpu": ("base",),
+    # Besides these, what the binding says where it was asked for as well.
     "torch": ("base", "gpu"),
     "repository": ("base", "torch", "toolkit"),
     "toolkit": ("base", "torch", "repository"),

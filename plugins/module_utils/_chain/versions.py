@@ -42,6 +42,11 @@ def public(version: object) -> str:
     return str(version or "").partition("+")[0]
 
 
+def plain(name: object) -> str:
+    """A distribution's name as indexes compare it: "Causal_Conv1d" -> "causal-conv1d"."""
+    return re.sub(r"[-_.]+", "-", str(name or "")).lower()
+
+
 def satisfies(version: object, wish: object) -> bool:
     """Whether an installed version meets a wish: "2.14.1" (that one), or clauses as pip writes them, ">=2.13,<2.15".
 

@@ -13,7 +13,7 @@ from ..finding import Finding
 from ..links import ABSENT, BROKEN, DRIFTED, NOT_APPLICABLE, OK, UNKNOWN
 from ..look import Look
 from ..tables import gpus
-from ..versions import satisfies
+from ..versions import plain, satisfies
 
 ROLE = "cuda_extensions"
 REPAIR = provision(ROLE)
@@ -91,7 +91,7 @@ def judge(look: Look) -> Iterable[Finding]:
 def installed(look: Look, name: str) -> dict[str, Any]:
     """The facts of one extension, however its name is written; {} when it is not installed."""
     for key, value in look.section("extensions").items():
-        if isinstance(value, dict) and _plain(key) == _plain(name) and value.get("version"):
+        if isinstance(value, dict) and plain(key) == plain(name) and value.get("version"):
             return value
     return {}
 
@@ -168,14 +168,10 @@ def _recorded(look: Look, facts: dict[str, Any], words: dict[str, Any]) -> Findi
 def _loads(look: Look, name: str) -> bool:
     """Whether the training interpreter imported this package: one of its functions is bound to it."""
     functions = look.section("binding").get("functions") or []
-    return any(_plain(item.get("package")) == _plain(name) and item.get("bound") for item in functions)
+    return any(plain(item.get("package")) == plain(name) and item.get("bound") for item in functions)
 
 
 def _short(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "+".join(str(item) for item in value) or "none"
     return str(value) if value not in (None, "") else "none"
-
-
-def _plain(name: object) -> str:
-    return str(name or "").lower().replace("_", "-").replace(".", "-")

@@ -13,7 +13,7 @@ from ..finding import Finding
 from ..links import ABSENT, BROKEN, DRIFTED, OK
 from ..look import Look
 from ..tables import drivers, torch_builds
-from ..versions import minor, public, satisfies
+from ..versions import minor, plain, public, satisfies
 
 ROLE = "torch_environment"
 
@@ -100,6 +100,21 @@ DEPENDENCY_MOVED = entry(
     cause="A later pip install moved or removed a library that torch is pinned to.",
     remedy=provision(ROLE),
 )
+PACKAGES_MISSING = entry(
+    "torch.packages_missing",
+    ABSENT,
+    "{packages} {verb} not installed in {path}, and without them training does not begin or runs on PyTorch's own code "
+    "(torch_environment_packages).",
+    cause="The environment was made by hand or by another tool, or an installation removed them.",
+    remedy=provision(ROLE),
+)
+PACKAGE_DIFFERS = entry(
+    "torch.package_differs",
+    DRIFTED,
+    "{name} {version} is installed in {path}, and {wanted} is wanted (torch_environment_packages).",
+    cause="Another package's installation moved it, or the wish was changed since.",
+    remedy=provision(ROLE),
+)
 
 
 def judge(look: Look) -> Iterable[Finding]:
@@ -114,7 +129,7 @@ def judge(look: Look) -> Iterable[Finding]:
         else:
             yield ABSENT_TORCH.finding(path=path, hint=_hint(facts), evidence=facts.get("site_packages"))
         return
-    findings = [*_build(look, facts, path), *_dependencies(facts)]
+    findings = [*_build(look, facts, path), *_dependencies(facts), *_packages(look, facts, path)]
     yield from findings or [_fits(look, facts, path)]
 
 
@@ -183,6 +198,35 @@ def _dependencies(facts: dict[str, Any]) -> Iterable[Finding]:
                 evidence="torch's METADATA",
             )
             return
+
+
+def _packages(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
+    """The packages beside torch. Where nobody asked for them, those alone count that the binding lacks."""
+    wanted = {**look.wish(ROLE, "packages", {}), **look.wish(ROLE, "extra_packages", {})}
+    asked = look.explicit(ROLE, "packages") or look.explicit(ROLE, "extra_packages")
+    installed = facts.get("distributions") or {}
+    needed = map(plain, wanted) if asked else _lacking(look.section("binding"))
+    absent = set(needed) - set(installed)
+    missing = [name for name in wanted if plain(name) in absent]
+    if missing:
+        words = {"packages": ", ".join(missing), "verb": "is" if len(missing) == 1 else "are", "path": path}
+        yield PACKAGES_MISSING.finding(evidence=facts.get("site_packages"), **words)
+        return
+    for name, version in wanted.items() if asked else ():
+        have = installed[plain(name)]
+        if not satisfies(have, version):
+            words = {"name": name, "version": have, "wanted": version, "path": path}
+            yield PACKAGE_DIFFERS.finding(expected=version, observed=have, **words)
+            return
+
+
+def _lacking(binding: dict[str, Any]) -> set[str]:
+    """The distributions without which the model's functions are not bound; empty where that was not looked at."""
+    functions = binding.get("functions") or []
+    lacking = {plain(function.get("distribution")) for function in functions if function.get("state") == "absent"}
+    if binding and not binding.get("transformers") and not binding.get("not_applicable"):
+        lacking.add("transformers")
+    return lacking
 
 
 def _fits(look: Look, facts: dict[str, Any], path: Any) -> Finding:

@@ -134,6 +134,18 @@ CASES = (
     Case("torch.driver_too_old", put("gpu", module_version="570.86.10"), **GPU, words=("580", "570.86.10")),
     Case("torch.gpu_not_in_build", put("gpu", gpus=[{"name": "V100", "capability": "7.0"}]), **GPU, words=("7.0",)),
     Case("torch.dependency_moved", put("torch", "distributions", triton="3.4.0"), words=("3.8.0", "triton 3.4.0")),
+    Case(
+        "torch.packages_missing",
+        nothing,
+        wishes=hosts.wishes(torch_environment_packages={"Flash_Linear_Attention": "0.5.2", "numpy": "2.2.6"}),
+        words=("numpy is not installed",),
+    ),
+    Case(
+        "torch.package_differs",
+        nothing,
+        wishes=hosts.wishes(torch_environment_packages={"transformers": "5.23.0"}),
+        words=("transformers 5.17.0", "5.23.0 is wanted"),
+    ),
     Case("repository.ok", nothing, words=(hosts.URL,)),
     Case("repository.local", put("repository", entries=[LOCAL])),
     Case("repository.lists_cleaned", put("repository", fetched=False, lists_empty=True)),

@@ -47,7 +47,12 @@ def wishes(*explicit: str, **changes: Any) -> dict[str, Any]:
             "minimum_free_bytes": 2 * 1024**3,
             "minimum_memory_bytes": 1024**3,
         },
-        "torch_environment": {"path": "/opt/training", "torch": "2.14.1", "cpu_only": False},
+        "torch_environment": {
+            "path": "/opt/training",
+            "torch": "2.14.1",
+            "cpu_only": False,
+            "packages": {"transformers": "5.17.0"},
+        },
         "cuda_repository": {"mirror": "https://developer.download.nvidia.com/compute/cuda/repos"},
         "cuda_toolkit": {"policy": "same_major", "hold": True, "block_drivers": True},
         "cuda_extensions": {"wanted": [{"name": "causal-conv1d", "version": "1.7.0"}]},

@@ -128,6 +128,21 @@ def test_helpers_of_the_roles_are_not_missed_where_somebody_else_set_up_torch() 
     assert "base.packages_missing" in failing(judge(hosts.wishes("bootstrap_packages"), facts))
 
 
+def test_packages_that_nobody_asked_for_are_missed_only_where_the_binding_lacks_them() -> None:
+    facts, wishes = hosts.runfile(), hosts.wishes()
+    wishes["torch_environment"]["packages"] = {
+        "transformers": "5.23.0",
+        "flash-linear-attention": "0.5.2",
+        "numpy": "2",
+    }
+    assert failing(judge(wishes, facts)) == ["proof.no_gpu"]
+    facts["binding"] = hosts.binding("causal_conv1d")
+    assert "torch.packages_missing" not in failing(judge(wishes, facts))
+    facts["binding"] = hosts.binding("fla")
+    del facts["torch"]["distributions"]["flash-linear-attention"]
+    assert failing(judge(wishes, facts))[0] == "torch.packages_missing"
+
+
 def test_provisioned_host_with_gpu_holds_wholly() -> None:
     findings = judge(hosts.wishes(), hosts.with_gpu())
     assert failing(findings) == []
