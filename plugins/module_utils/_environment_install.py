@@ -19,7 +19,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from ._environment_plan import Plan, Torch, moved, normalise
 from ._observe import distributions, torch
 from ._observe.host import Host
 from ._pip_errors import explain
+from ._run_limited import run_limited
 
 STAMP = "proxmox_gpu.json"
 CONSTRAINTS = "constraints.txt"
@@ -263,7 +263,12 @@ class Environment:
         if self.settings.ca_bundle:
             environment["SSL_CERT_FILE"] = self.settings.ca_bundle
         log_before = _size(self.settings.log_path)
-        status, output = self._wait(command, environment)
+        try:
+            status, output = run_limited(
+                command, environment, self.settings.timeout, self.path, kept_open=[self._lock.fileno()]
+            )
+        except OSError as error:
+            raise Refused(f"{command[0]} cannot be run: {error.strerror} (torch_environment_python)") from None
         shutil.rmtree(temporary, ignore_errors=True)
         os.unlink(constraints)
         if status == 0:
@@ -272,29 +277,6 @@ class Environment:
             log.seek(log_before)
             raise self._explained(command, status, output, log.read())
         raise self._explained(command, status, output, "")
-
-    def _wait(self, command: list[str], environment: dict[str, str]) -> tuple[int | None, str]:
-        """(exit status, output); the status is None when the time was over."""
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=self.path,
-                start_new_session=True,
-                pass_fds=(self._lock.fileno(),),
-            )
-        except OSError as error:
-            raise Refused(f"{command[0]} cannot be run: {error.strerror} (torch_environment_python)") from None
-        with process:
-            try:
-                output = process.communicate(timeout=self.settings.timeout)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                return None, process.communicate()[0].decode(errors="replace")
-        return process.returncode, output.decode(errors="replace")
 
     def _explained(self, command: list[str], status: int | None, output: str, log: str) -> Refused:
         where = f"(log: {self.settings.log_path})"

@@ -99,14 +99,13 @@ output:
 
 import os
 import re
-import signal
-import subprocess
 import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._apt_errors import AptProblem, Context, explain
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._run_limited import run_limited
 
 LISTS = "/var/lib/apt/lists"
 LOCK_POLL_SECONDS = 2
@@ -120,25 +119,6 @@ def command(source: str | None, proxy: str | None) -> list[str]:
     if proxy:
         options += [f"Acquire::http::Proxy={proxy}", f"Acquire::https::Proxy={proxy}"]
     return ["apt-get", "update", "--error-on=any"] + [word for option in options for word in ("-o", option)]
-
-
-def run(arguments: list[str], seconds: int) -> tuple[int | None, str]:
-    """(exit status, output); the status is None if apt had to be stopped. Its fetchers are stopped with it."""
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-    with subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-        start_new_session=True,
-    ) as process:
-        try:
-            output = process.communicate(timeout=seconds)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return None, process.communicate()[0].decode(errors="replace")
-    return process.returncode, output.decode(errors="replace")
 
 
 def state_of_lists() -> set[tuple[str, int, int]]:
@@ -167,9 +147,10 @@ def update(module: AnsibleModule, context: Context) -> tuple[AptProblem | None, 
 
 def run_unlocked(module: AnsibleModule, context: Context, source: str | None) -> tuple[AptProblem | None, str]:
     arguments = command(source, module.params["proxy"])
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     give_up = time.monotonic() + module.params["lock_timeout"]
     while True:
-        status, output = run(arguments, module.params["timeout"])
+        status, output = run_limited(arguments, environment, module.params["timeout"])
         if status == 0:
             return None, output
         if status is None:
