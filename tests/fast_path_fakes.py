@@ -82,6 +82,26 @@ def chunk_gated_delta_rule(q, k, v, g, beta, initial_state=None, output_final_st
 fused_recurrent_gated_delta_rule = chunk_gated_delta_rule
 '''
 
+KDA = """
+def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None, **more): ...
+def fused_recurrent_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
+                        cu_seqlens=None, **more): ...
+"""
+MODULES = """
+try:
+    from torch.nn import Module
+except ImportError:
+    Module = object
+
+
+class FusedRMSNormGated(Module):
+    def __init__(self, *arguments, **named):
+        super().__init__()
+
+
+class ShortConvolution(FusedRMSNormGated): ...
+"""
+
 
 def write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
@@ -110,13 +130,50 @@ def fla(folder: Path, text: str = DELTA, version: str = "0.5.2", whole: bool = T
     """
     files = {
         "fla/__init__.py": "from . import modules, ops\n" * whole + f"__version__ = {version!r}\n",
-        "fla/ops/__init__.py": "from . import gated_delta_rule\n" * whole,
+        "fla/ops/__init__.py": "from . import gated_delta_rule, kda\n" * whole,
         "fla/ops/gated_delta_rule/__init__.py": text,
-        "fla/modules/__init__.py": "class FusedRMSNormGated: pass\nclass ShortConvolution: pass\n",
+        "fla/ops/kda/__init__.py": KDA,
+        "fla/modules/__init__.py": MODULES,
         **metadata("fla-core", version),
         **(metadata("flash-linear-attention", version) if whole else {}),
     }
     return write(folder, files)
+
+
+SCAN = """
+def selective_scan_fn(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False,
+                      return_last_state=False): ...
+def mamba_inner_fn(xz, conv1d_weight, conv1d_bias, x_proj_weight, delta_proj_weight, out_proj_weight, out_proj_bias, A,
+                   B=None, C=None, D=None, delta_bias=None, delta_softplus=True): ...
+"""
+STATE_UPDATE = """
+def selective_state_update(state, x, dt, A, B, C, D=None, z=None, dt_bias=None, dt_softplus=False): ...
+"""
+SSD = """
+def mamba_chunk_scan_combined(x, dt, A, B, C, chunk_size, D=None, z=None, dt_bias=None, seq_idx=None): ...
+def mamba_split_conv1d_scan_combined(zxbcdt, conv1d_weight, conv1d_bias, dt_bias, A, D, chunk_size, seq_idx=None): ...
+"""
+# As in the real one, the root exports two functions and, through its own layers, has every module below ops loaded.
+ROOT = """
+from mamba_ssm.ops.selective_scan_interface import mamba_inner_fn, selective_scan_fn
+import mamba_ssm.ops.triton.selective_state_update
+import mamba_ssm.ops.triton.ssd_combined
+"""
+
+
+def mamba_ssm(folder: Path, version: str = "2.2.4") -> Path:
+    """mamba_ssm that can be imported and computes nothing."""
+    files = {
+        "mamba_ssm/__init__.py": f"__version__ = {version!r}\n{ROOT}",
+        "selective_scan_cuda.py": "",
+        "mamba_ssm/ops/__init__.py": "",
+        "mamba_ssm/ops/selective_scan_interface.py": SCAN,
+        "mamba_ssm/ops/triton/__init__.py": "",
+        "mamba_ssm/ops/triton/layer_norm.py": "def _layer_norm_fwd(*arguments, **named): ...\n",
+        "mamba_ssm/ops/triton/selective_state_update.py": STATE_UPDATE,
+        "mamba_ssm/ops/triton/ssd_combined.py": SSD,
+    }
+    return write(folder, {**files, **metadata("mamba-ssm", version)})
 
 
 def broken_library(folder: Path, symbol: str = "_ZN3c104cuda29c10_cuda_of_another_torchEv") -> Path:

@@ -47,13 +47,13 @@ def text_config(config: Mapping[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    model_type = str(text.get("model_type") or family.model_type)
     values = {k: v for k, v in text.items() if k not in ("model_type", "architectures", "auto_map")}
-    for name in (model_type, family.model_type + "_text", family.model_type):
+    # The text part first: a composite config would ignore the values.
+    for name in (f"{family.model_type}_text", str(text.get("model_type")), family.model_type):
         if name in CONFIG_MAPPING:
             try:
                 built = CONFIG_MAPPING[name](**values)
-                return built.get_text_config() if hasattr(built, "get_text_config") else built
+                return _with_dtype(built.get_text_config() if hasattr(built, "get_text_config") else built)
             except Exception as error:
                 trouble = describe(error)
             raise NotSupported(f"transformers {transformers.__version__} refuses the model's config: {trouble}.")
@@ -61,6 +61,15 @@ def text_config(config: Mapping[str, Any]) -> Any:
         f"transformers {transformers.__version__} has no model family {family.model_type!r}; "
         "install a version that has it."
     )
+
+
+def _with_dtype(config: Any) -> Any:
+    """4.57 cannot build a layer when the config names no dtype."""
+    import torch
+
+    if getattr(config, "dtype", 0) is None:
+        config.dtype = torch.get_default_dtype()
+    return config
 
 
 def build_mixer(family: Family, config: Any, module: Any) -> Any:
@@ -359,7 +368,14 @@ def _why_not_bound(entry: dict[str, Any], design: Design, result: dict[str, Any]
     version = result["transformers"]
     if entry["note"]:
         return str(entry["note"])
-    if design.lazy_kernels and hub_decides():
+    local = {name.replace("-", "_") for name in design.kernels}
+    if local and entry["package"] not in local and entry["package"] != "fla":
+        return (
+            f"transformers {version} takes {entry['name']} of this family from the hub alone "
+            f"({', '.join(sorted(design.kernels))}), never from {entry['distribution']}; install transformers 5.15 or "
+            "newer, or the package kernels where the hub can be reached"
+        )
+    if entry["package"] in local and hub_decides():
         switch = "uninstall kernels" if _before(version, (5, 14)) else "set USE_HUB_KERNELS=0 or uninstall kernels"
         return (
             f"{entry['distribution']} imports, but transformers {version} does not try it while the package kernels "

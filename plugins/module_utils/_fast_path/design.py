@@ -35,12 +35,15 @@ class Decorated:
 
 @dataclass(frozen=True)
 class Design:
-    """What the source says: the design, the decorated functions, all names used, and whether hub kernels decide."""
+    """What the source says: the design, the decorated functions, all names used, and the kernels that it loads lazily.
+
+    ``kernels`` are names of the hub ("causal-conv1d"), which stand for the local package of that name as well.
+    """
 
     name: str
     decorated: tuple[Decorated, ...] = ()
     names: frozenset[str] = frozenset()
-    lazy_kernels: bool = False
+    kernels: frozenset[str] = frozenset()
 
 
 def read_design(source: str) -> Design:
@@ -50,16 +53,28 @@ def read_design(source: str) -> Design:
         found for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for found in _decorations(node)
     )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    lazy = bool(names & {"lazy_load_kernel", "_lazy_load_causal_conv1d"})
+    kernels = frozenset(_lazy_kernels(tree))
     if decorated:
-        return Design("decorator", decorated, names, lazy)
+        return Design("decorator", decorated, names, kernels)
     if any(isinstance(node, ast.Global) and FLAG in node.names for node in ast.walk(tree)):
-        return Design("mixer flag", (), names, lazy)
+        return Design("mixer flag", (), names, kernels)
     if any(_assigns_flag(node) for node in tree.body):
-        return Design("module flag", (), names, lazy)
+        return Design("module flag", (), names, kernels)
     if any(_assigns_flag(node) for node in ast.walk(tree)):
-        return Design("forward flag", (), names, lazy)
-    return Design("unknown", (), names, lazy)
+        return Design("forward flag", (), names, kernels)
+    return Design("unknown", (), names, kernels)
+
+
+def _lazy_kernels(tree: ast.AST) -> list[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [
+        a.value for c in calls if _name(c) == "lazy_load_kernel" for a in c.args[:1] if isinstance(a, ast.Constant)
+    ]
+    return [*names, *("causal-conv1d" for c in calls if _name(c) == "_lazy_load_causal_conv1d")]
+
+
+def _name(call: ast.Call) -> str:
+    return str(getattr(call.func, "id", getattr(call.func, "attr", "")))
 
 
 def _assigns_flag(node: ast.AST) -> bool:
@@ -69,7 +84,7 @@ def _assigns_flag(node: ast.AST) -> bool:
 def _decorations(node: ast.FunctionDef) -> list[Decorated]:
     found = []
     for call in node.decorator_list:
-        if not isinstance(call, ast.Call) or getattr(call.func, "id", getattr(call.func, "attr", "")) != DECORATOR:
+        if not isinstance(call, ast.Call) or _name(call) != DECORATOR:
             continue
         words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
         named = {k.arg: k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}

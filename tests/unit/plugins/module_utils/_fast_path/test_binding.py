@@ -234,8 +234,8 @@ def test_a_name_that_no_release_has_is_said_to_be_transformers_fault(ask: Ask, t
     found = ask(text, version="5.15.1")
     assert found["state"] == "broken"
     assert (
-        "(recurrent_gated_delta_rule): transformers 5.15.1 asks fla for recurrent_gated_delta_rule, which no release of it "
-        "has, so decoding is slow whatever is installed, and training is not; install transformers 5.17.0."
+        "(recurrent_gated_delta_rule): transformers 5.15.1 asks fla for recurrent_gated_delta_rule, which no release of "
+        "it has, so decoding is slow whatever is installed, and training is not; install transformers 5.17.0."
     ) in found["sentence"]
 
 

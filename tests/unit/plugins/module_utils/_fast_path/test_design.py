@@ -68,8 +68,10 @@ def two(): ...
 
 
 def test_hub_kernels_that_decide_are_seen() -> None:
-    assert read_design("x = lazy_load_kernel('causal-conv1d')\n" + SOURCES["mixer flag"]).lazy_kernels
-    assert not read_design(SOURCES["module flag"]).lazy_kernels
+    source = "x = lazy_load_kernel('mamba-ssm')\ny = hub.lazy_load_kernel('causal-conv1d')\nz = lazy_load_kernel(z)\n"
+    assert read_design(source).kernels == {"mamba-ssm", "causal-conv1d"}
+    assert read_design("_lazy_load_causal_conv1d()\n").kernels == {"causal-conv1d"}
+    assert not read_design(SOURCES["module flag"]).kernels
 
 
 @given(st.text(max_size=60))
