@@ -274,7 +274,7 @@ RULES: tuple[_Rule, ...] = (
     ),
     (
         "wheel_download",
-        r"<?urlopen error (?P<why>[^\n>]*)>?",
+        r"<?urlop[e]n error (?P<why>[^\n>]*)>?",
         lambda build, match: (
             f"its setup tried to download a prebuilt wheel and has no network ({match['why'].strip()}); its description"
             " needs the variable that forces a build from source"

@@ -78,7 +78,9 @@ def run_logged(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            **({"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}),
+            user=owner[0] if owner else None,
+            group=owner[1] if owner else None,
+            extra_groups=[] if owner else None,
         )
         try:
             while True:

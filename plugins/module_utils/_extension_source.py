@@ -86,7 +86,9 @@ def unpack(what: str, archive: str, folder: str) -> str:
             with tarfile.open(archive) as packed_tar:
                 members = [member for member in packed_tar.getmembers() if member.isfile() or member.isdir()]
                 _check_names(what, [member.name for member in members])
-                packed_tar.extractall(folder, members=members)
+                # The filter came with 3.12 and went into older releases; those without it have the check above.
+                safe: dict[str, t.Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                packed_tar.extractall(folder, members=members, **safe)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise SourceError("archive", f"{what}: {archive} cannot be unpacked: {error}") from error
     for name in sorted(os.listdir(folder)):

@@ -113,7 +113,7 @@ def choose_series(
     candidates = [series for series in above + below if policy == "same_major" or series == own]
     if not candidates:
         raise PlanError("toolkit.series_absent", _absent(torch_cuda, own, offered, policy))
-    reasons = []
+    reasons: list[str] = []
     for series in candidates:
         reason = refusal(series)
         if reason is None:

@@ -22,9 +22,11 @@ from . import (
     hints,
     layer,
     packages,
+    progress,
     references,
     report,
     right,
+    tuning,
     verdict,
 )
 
@@ -41,9 +43,11 @@ _PARTS = (
     hints,
     layer,
     packages,
+    progress,
     references,
     report,
     right,
+    tuning,
     verdict,
 )
 _MAIN = b"import sys\nfrom _fast_path.cli import main\nsys.exit(main())\n"

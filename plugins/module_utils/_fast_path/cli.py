@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import binding, config, families, report, verdict
@@ -17,8 +17,11 @@ from . import binding, config, families, report, verdict
 _EXIT = {"ok": 0, "not_applicable": 0, "unknown": 3}
 
 
-def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Serve one request: ``action`` census, binding or proof. A bad config is an answer too."""
+def answer(request: Mapping[str, Any], give_up: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    """Serve one request: ``action`` census, binding or proof. A bad config is an answer too.
+
+    ``give_up`` takes the report of a proof that hangs, from another thread; it must end the process.
+    """
     try:
         model = config.load(request.get("model"), request.get("family"))
     except config.ConfigError as error:
@@ -28,7 +31,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         return families.census(model)
     if action == "binding":
         return binding.observe(model)
-    return verdict.prove(model, request)
+    return verdict.prove(model, request, sys.stderr, give_up)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,6 +47,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--triton-cache", metavar="DIR", help="Triton cache folder that the training user shares")
     p.add_argument("--cpu-only", action="store_true", help="this machine has no GPU on purpose")
     p.add_argument("--quick", action="store_true", help="one precision and the shorter length alone")
+    p.add_argument("--limit", type=float, default=verdict.LIMIT_S, help="seconds for all of it (%(default)s)")
+    p.add_argument("--jobs", type=int, help="threads that compile kernels (default: one a processor, 16 at most)")
     p.add_argument("--json", action="store_true", help="print the whole report as JSON")
     p.add_argument("--prometheus", action="store_true", help="print the figures as Prometheus text")
     p.add_argument("--request-on-stdin", action="store_true", help=argparse.SUPPRESS)
@@ -55,10 +60,14 @@ def main(argv: list[str] | None = None) -> int:
     """Run and print; the exit status says the verdict."""
     options = parser().parse_args(argv)
     if options.request_on_stdin:
-        found = answer(json.load(sys.stdin))
-        with os.fdopen(options.answer_fd, "w") as stream:
+        stream = os.fdopen(options.answer_fd, "w")
+
+        def send(found: Mapping[str, Any]) -> int:
             json.dump(found, stream, default=str)
-        return 0
+            stream.close()
+            return 0
+
+        return send(answer(json.load(sys.stdin), _ending(send)))
     try:
         lengths = [int(word) for word in options.lengths.split(",") if word.strip()]
     except ValueError:
@@ -71,23 +80,38 @@ def main(argv: list[str] | None = None) -> int:
         "triton_cache": options.triton_cache,
         "cpu_only": options.cpu_only,
         "quick": options.quick,
+        "limit": options.limit,
+        "jobs": options.jobs,
     }
-    found = _quietly(request)
-    if options.json:
-        sys.stdout.write(json.dumps(found, indent=2, sort_keys=True, default=str) + "\n")
-    else:
-        sys.stdout.write(report.prometheus(found) if options.prometheus else report.text(found) + "\n")
-    return _EXIT.get(found.get("state", ""), 1)
-
-
-def _quietly(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Serve the request with stdout turned to stderr: stdout is for the report alone."""
+    # Libraries may print what they like: their stdout becomes stderr, the real one is for the report alone.
     sys.stdout.flush()
     kept = os.dup(1)
+    os.dup2(2, 1)
+
+    def show(found: Mapping[str, Any]) -> int:
+        with os.fdopen(os.dup(kept), "w") as stream:
+            if options.json:
+                stream.write(json.dumps(found, indent=2, sort_keys=True, default=str) + "\n")
+            else:
+                stream.write(report.prometheus(found) if options.prometheus else report.text(found) + "\n")
+        return _EXIT.get(found.get("state", ""), 1)
+
     try:
-        os.dup2(2, 1)
-        return answer(request)
+        found = answer(request, _ending(show))
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)
-        os.close(kept)
+    return show(found)
+
+
+def _ending(show: Callable[[Mapping[str, Any]], int]) -> Callable[[dict[str, Any]], None]:
+    """Hands a report over and ends the process at once: for when another thread hangs and will not be ended."""
+
+    def end(found: dict[str, Any]) -> None:
+        status = 1
+        try:
+            status = show(found)
+        finally:
+            os._exit(status)
+
+    return end

@@ -13,6 +13,8 @@ from typing import Any
 from . import hints
 from .layer import Layer
 from .packages import describe
+from .progress import Expired, Progress
+from .tuning import compiled_ahead
 
 LENGTHS = (4096, 16384)
 _WARM_UPS, _REPEATS = 3, 7
@@ -21,37 +23,55 @@ _SLOW_BUDGET_S = 1.5
 
 
 def check(
-    config: Mapping[str, Any], device: Any, lengths: tuple[int, ...] = LENGTHS, reference_only: bool = False
+    config: Mapping[str, Any],
+    device: Any,
+    lengths: tuple[int, ...] = LENGTHS,
+    reference_only: bool = False,
+    refused: str | None = None,
+    progress: Progress | None = None,
+    found: dict[str, Any] | None = None,
+    jobs: int | None = None,
 ) -> dict[str, Any]:
     """Time one layer in bf16, batch 1. Returns ``{"rows": [...], "model": estimate, "warm_up_s": ...}``; never raises.
 
     A row: tokens, path (fast or reference), forward_ms, training_ms (forward + backward), tokens_per_s (training),
-    peak_bytes, first_ms (compiling and tuning included), error.
+    peak_bytes, warm_up_s (compiling and tuning), error.
+
+    :param refused: the exception of a backward that is known to fail: then the fast path's forward alone is timed.
+    :param found: filled as rows come in, and returned. ``unfinished`` says what the time did not suffice for.
+    :param jobs: threads that compile; by default as many as there are processors, 16 at most.
     """
     import torch
 
+    progress = progress or Progress()
+    found = {} if found is None else found
     rows: list[dict[str, Any]] = []
+    found.update(dtype="bfloat16", rows=rows, ratios=[], warm_up_s=0.0, model=None, error=None)
+    found["unfinished"] = "the times were not measured"
     try:
         layer = Layer(config, device, torch.bfloat16)
-    except Exception as error:
-        return {"rows": [], "error": describe(error), "model": None, "warm_up_s": 0.0}
-    for tokens in lengths:
+        with compiled_ahead(progress, jobs):
+            for tokens in lengths:
+                if not reference_only:
+                    rows.append(_row(layer, tokens, "fast", progress, refused))
+                with layer.reference():
+                    rows.append(_row(layer, tokens, "reference", progress))
+        found["unfinished"] = None
         if not reference_only:
-            rows.append(_row(layer, tokens, "fast"))
-        with layer.reference():
-            rows.append(_row(layer, tokens, "reference"))
-    ratios = [_ratio(rows, tokens) for tokens in lengths]
-    return {
-        "dtype": "bfloat16",
-        "rows": rows,
-        "ratios": [r for r in ratios if r],
-        "warm_up_s": round(sum(row["warm_up_s"] for row in rows if row["path"] == "fast"), 3),
-        "model": None if reference_only else _model(config, layer, rows, lengths),
-        "error": None,
-    }
+            progress.say("the whole model's size, and the rate of matrix products")
+            found["model"] = _model(config, layer, rows, lengths)
+    except Expired as expired:
+        found["unfinished"] = str(expired)
+    except Exception as error:
+        found.update(error=describe(error), unfinished=None)
+    found["ratios"] = [r for r in (_ratio(rows, tokens) for tokens in lengths) if r]
+    found["warm_up_s"] = round(sum(row["warm_up_s"] for row in rows if row["path"] == "fast"), 3)
+    return found
 
 
-def _row(layer: Layer, tokens: int, path: str) -> dict[str, Any]:
+def _row(
+    layer: Layer, tokens: int, path: str, progress: Progress | None = None, refused: str | None = None
+) -> dict[str, Any]:
     import torch
 
     x = layer.inputs(tokens, seed=tokens)
@@ -83,8 +103,15 @@ def _row(layer: Layer, tokens: int, path: str) -> dict[str, Any]:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(layer.device)
     for stage, work in (("forward", forward), ("training", training)):
+        if progress is not None:
+            progress.say(f"{path} path, {tokens} tokens: {stage}")
+        if refused and stage == "training":
+            row.update(error=refused, stage=stage, remedy=hints.remedy(refused))
+            break
         try:
             median, first = measure(work, layer.device)
+        except Expired:
+            raise
         except Exception as error:
             row.update(error=describe(error), stage=stage)
             row["remedy"] = hints.remedy(row["error"])

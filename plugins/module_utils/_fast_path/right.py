@@ -14,39 +14,149 @@ from .cases import Case, Sizes, cases
 from .design import unwrap
 from .layer import Layer, new_cache
 from .packages import describe
+from .progress import Expired, Progress
+from .tuning import compiled_ahead, first_valid
 
 # Relative error |a - b| / |b| (Frobenius norm over the tensor) that a fast path may have against float32 or float64.
 # Measured on an H200 in bf16: 0.005 for outputs, 0.004 to 0.013 for gradients. An accumulation bug gives 0.1 and more.
 BOUNDS = {"bfloat16": 0.03, "float16": 0.03}
 _NOISE = 2.0
-_TOKENS = {"whole": 1024, "odd": 333}
+# The odd one first: should backward refuse, a short sequence says so soonest.
+_TOKENS = {"odd": 333, "whole": 1024}
 _PACKED = (1, 190, 65, 256)
+# A reference in float64 with all heads of a large model keeps some 5 GB for its backward; with less than this free,
+# functions are tried with a few heads.
+_ROOM_BYTES = 24 * 2**30
 
 
 def check(
-    config: Mapping[str, Any], device: Any, functions: list[dict[str, Any]], quick: bool = False
+    config: Mapping[str, Any],
+    device: Any,
+    functions: list[dict[str, Any]],
+    quick: bool = False,
+    progress: Progress | None = None,
+    found: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All checks on one GPU: ``{"passed": bool | None, "bounds": ..., "checks": [...]}``; never raises."""
+    """All checks on one GPU: ``{"passed": bool | None, "bounds": ..., "checks": [...]}``; never raises.
+
+    Triton kernels run with one configuration each, so that a first run compiles little; ``as_tuned`` tries those that
+    train. ``refused`` is the text of an exception in the layer's backward: after one, only forward is tried, in bf16.
+    ``unfinished`` says what the time did not suffice for. ``found`` is filled as checks come in, and returned.
+    """
     import torch
 
+    progress = progress or Progress()
+    found = {} if found is None else found
+    checks: list[dict[str, Any]] = []
+    found.update(passed=None, bounds=BOUNDS, checks=checks, refused=None, unfinished="the checks were not done")
     strict = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    checks: list[dict[str, Any]] = []
+    bound = [f["name"] for f in functions if f["bound"]]
     try:
-        for name in ("bfloat16",) if quick else ("bfloat16", "float16"):
-            layer = Layer(config, device, getattr(torch, name))
-            checks += _functions(layer, [f["name"] for f in functions if f["bound"]], name)
-            checks += _layer(layer, name, whole=name == "bfloat16")
+        with first_valid(progress):
+            for name in ("bfloat16",) if quick else ("bfloat16", "float16"):
+                if found["refused"]:
+                    break
+                progress.say(f"building the layer in {name}")
+                layer = Layer(config, device, getattr(torch, name))
+                whole = name == "bfloat16"
+                for entry in _checks(layer, bound, name, whole, len(bound) == len(functions), progress, found):
+                    checks.append(entry)
+        found["unfinished"] = None
+    except Expired as expired:
+        found["unfinished"] = str(expired)
     except Exception as error:
         checks.append(_failed("the layer can be built", "build", error))
+        found["unfinished"] = None
     finally:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = strict
-    tried = [c for c in checks if c["passed"] is not None]
-    return {
-        "passed": all(c["passed"] for c in tried) if tried else None,
-        "bounds": BOUNDS,
-        "checks": checks,
-    }
+    conclude(found)
+    return found
+
+
+def conclude(found: dict[str, Any]) -> None:
+    """Set ``passed`` from the checks that there are: False by one failure, None while something is unfinished."""
+    tried = [c["passed"] for c in found["checks"] if c["passed"] is not None]
+    if False in tried:
+        found["passed"] = False
+    else:
+        found["passed"] = True if tried and not found["unfinished"] else None
+
+
+def _checks(
+    layer: Layer,
+    bound: list[str],
+    dtype: str,
+    whole: bool,
+    everything: bool,
+    progress: Progress,
+    found: dict[str, Any],
+) -> Iterator[dict[str, Any]]:
+    """The checks in one precision: the layer, then each function; ``whole`` with packed sequences and decoding."""
+    precise = layer.precise()
+    for tokens in list(_TOKENS.values())[: 2 if whole else 1]:
+        title = f"layer: {tokens} tokens"
+        progress.say(f"{dtype} {title}")
+        entry = layer_case(layer, precise, dtype, tokens, title, backward=not found["refused"])
+        if entry["stage"] == "backward" and entry["error"]:
+            found["refused"] = entry["error"]
+            progress.write(f"backward refuses: {entry['error']}")
+        yield entry
+    if whole:
+        if layer.takes_packed() and everything:
+            progress.say(f"{dtype} layer: packed sequences")
+            yield _packed(layer, precise, dtype)
+        progress.say(f"{dtype} layer: decoding")
+        yield _decode(layer, precise, dtype)
+    sizes = sizes_of(layer)
+    for name in bound:
+        implementation = _implementation(layer, name)
+        if implementation is None:
+            continue
+        for case in cases(name, implementation, sizes, layer.device, layer.dtype, seed=7):
+            title = f"{name}: {case.title}"
+            progress.say(f"{dtype} {title}")
+            case.gradients = case.gradients and not found["refused"]
+            yield _compare(title, name, dtype, case, layer.device)
+            if not whole:
+                # The second precision: one case a function.
+                break
+
+
+def as_tuned(
+    config: Mapping[str, Any],
+    device: Any,
+    lengths: tuple[int, ...],
+    found: dict[str, Any],
+    progress: Progress | None = None,
+) -> None:
+    """Try the layer once more at the lengths that were timed, with the configurations that the autotuner chose.
+
+    Adds its checks to ``found``. A length whose reference does not fit into the GPU's memory is left untried.
+    """
+    import torch
+
+    progress = progress or Progress()
+    strict = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        layer = Layer(config, device, torch.bfloat16)
+        precise = layer.precise()
+        with compiled_ahead(progress):
+            for tokens in lengths:
+                title = f"layer: {tokens} tokens, as tuned"
+                progress.say(f"bfloat16 {title}")
+                entry = layer_case(layer, precise, "bfloat16", tokens, title)
+                if entry["stage"] == "reference":
+                    entry["passed"] = None
+                found["checks"].append(entry)
+    except Expired as expired:
+        found["unfinished"] = found["unfinished"] or str(expired)
+    except Exception as error:
+        found["checks"].append(_failed("the layer can be built", "build", error))
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = strict
+    conclude(found)
 
 
 def relative(found: Any, wanted: Any) -> float:
@@ -59,7 +169,10 @@ def relative(found: Any, wanted: Any) -> float:
 
 
 def sizes_of(layer: Layer) -> Sizes:
-    """The sizes that function cases need, from whichever names the family's config uses; few heads, to stay short."""
+    """The sizes that function cases need, from whichever names the family's config uses.
+
+    The layer's own number of heads where memory permits: then functions and layer run the same compiled kernels.
+    """
     c = layer.config
 
     def first(*names: str, default: int) -> int:
@@ -68,13 +181,23 @@ def sizes_of(layer: Layer) -> Sizes:
     conv = getattr(layer.mixer, "conv1d", None) or getattr(layer.mixer, "conv", None)
     channels = int(getattr(conv, "in_channels", 512))
     return Sizes(
-        heads=min(8, first("linear_num_value_heads", "linear_num_heads", "mamba_n_heads", "num_heads", default=4)),
+        heads=min(
+            _most_heads(layer.device),
+            first("linear_num_value_heads", "linear_num_heads", "mamba_n_heads", "num_heads", default=4),
+        ),
         key=first("linear_key_head_dim", "linear_head_dim", default=128),
         value=first("linear_value_head_dim", "linear_head_dim", "mamba_d_head", "mamba_head_dim", default=64),
         channels=min(channels, 4096) // 8 * 8 or 8,
         width=first("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache", default=4),
         state=first("mamba_d_state", "state_size", "ssm_state_size", default=16),
     )
+
+
+def _most_heads(device: Any) -> int:
+    import torch
+
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+    return 256 if free >= _ROOM_BYTES else 8
 
 
 def _implementation(layer: Layer, name: str) -> Any:
@@ -84,16 +207,6 @@ def _implementation(layer: Layer, name: str) -> Any:
                 pair = unwrap(getattr(layer.module, item.attribute, None))
                 return pair[0] if pair else None
     return getattr(layer.module, name, None) or binding.import_function(name)["object"]
-
-
-def _functions(layer: Layer, names: list[str], dtype: str) -> Iterator[dict[str, Any]]:
-    sizes = sizes_of(layer)
-    for name in names:
-        implementation = _implementation(layer, name)
-        if implementation is None:
-            continue
-        for case in cases(name, implementation, sizes, layer.device, layer.dtype, seed=7):
-            yield _compare(f"{name}: {case.title}", name, dtype, case, layer.device)
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -120,28 +233,20 @@ def _compare(title: str, subject: str, dtype: str, case: Case, device: Any) -> d
             torch.autograd.backward(list(wanted), weights)
             gradients = {k: relative(ours[k].grad, exact[k].grad) for k in ours}
         _synchronize(device)
+    except Expired:
+        raise
     except Exception as error:
         return _failed(title, stage, error, subject, dtype)
     return _entry(title, subject, dtype, max(errors), gradients)
 
 
-def _layer(layer: Layer, dtype: str, whole: bool) -> list[dict[str, Any]]:
-    precise = layer.precise()
-    checks = [_layer_case(layer, precise, dtype, tokens) for tokens in _TOKENS.values()]
-    if whole and layer.takes_packed():
-        checks.append(_packed(layer, precise, dtype))
-    if whole:
-        checks.append(_decode(layer, precise, dtype))
-    return checks
-
-
-def _layer_case(layer: Layer, precise: Layer, dtype: str, tokens: int) -> dict[str, Any]:
+def layer_case(
+    layer: Layer, precise: Layer, dtype: str, tokens: int, title: str, backward: bool = True
+) -> dict[str, Any]:
     """Forward and backward of the whole layer, against the PyTorch functions in float32.
 
     The same PyTorch functions in the dtype under test say how much of the difference is the dtype's own noise.
     """
-
-    title = f"layer: {tokens} tokens"
     x = layer.inputs(tokens, seed=tokens)
     stage = "reference"
     try:
@@ -154,10 +259,14 @@ def _layer_case(layer: Layer, precise: Layer, dtype: str, tokens: int) -> dict[s
         ours = x.clone().requires_grad_()
         found = layer(ours)
         forward = relative(found, wanted)
-        stage = "backward"
-        found.backward(weight.to(found.dtype))
-        _synchronize(layer.device)
-        gradients = {n: relative(g, exact[n]) for n, g in _gradients(layer, ours).items() if n in exact}
+        gradients: dict[str, float] = {}
+        if backward:
+            stage = "backward"
+            found.backward(weight.to(found.dtype))
+            _synchronize(layer.device)
+            gradients = {n: relative(g, exact[n]) for n, g in _gradients(layer, ours).items() if n in exact}
+    except Expired:
+        raise
     except Exception as error:
         return _failed(title, stage, error, "layer", dtype)
     finally:
@@ -202,6 +311,8 @@ def _packed(layer: Layer, precise: Layer, dtype: str) -> dict[str, Any]:
             with precise.reference():
                 parts = [precise(x[:, a:b].float()) for a, b in zip(borders, borders[1:])]
         _synchronize(layer.device)
+    except Expired:
+        raise
     except Exception as error:
         return _failed(title, "forward", error, "layer", dtype)
     return _entry(title, "layer", dtype, relative(found, torch.cat(parts, dim=1)), {})
@@ -224,6 +335,8 @@ def _decode(layer: Layer, precise: Layer, dtype: str, prefill: int = 97, steps: 
             with precise.reference():
                 wanted = precise(x.float())
         _synchronize(layer.device)
+    except Expired:
+        raise
     except Exception as error:
         return _failed(title, "forward", error, "layer", dtype)
     found = torch.cat(outputs, dim=1)

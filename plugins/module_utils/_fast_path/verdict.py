@@ -6,39 +6,56 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import binding, fast, hints, right
 from .packages import version_of
+from .progress import Progress
 
 SCHEMA = 1
 # A fast path that gains less than this in training is none.
 WANTED_RATIO = 1.5
+# Seconds for the whole proof of one host, when the request names none. A first one compiles for about two minutes.
+LIMIT_S = 900.0
+# What the checks may take of the time; what they leave is there for the timing.
+_RIGHT_SHARE = 0.6
 
 
-def prove(config: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+def prove(
+    config: Mapping[str, Any],
+    request: Mapping[str, Any],
+    stream: Any = None,
+    give_up: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
     """The whole proof. ``state`` and ``sentence`` are the verdict; ``bound``, ``right``, ``fast`` are its parts.
 
-    :param request: ``lengths`` (list of tokens), ``triton_cache`` (folder), ``cpu_only``, ``quick``.
+    :param request: ``lengths`` (list of tokens), ``triton_cache`` (folder), ``cpu_only``, ``quick``, ``limit`` (seconds
+        of the whole; what did not run by then is unknown), ``jobs`` (threads that compile).
+    :param stream: where each step is said.
+    :param give_up: is called, from another thread, with the report as far as it is known, when a step hangs past the
+        limit; must end the process.
     """
-    started = time.monotonic()
+    report: dict[str, Any] = {"schema": SCHEMA, "gpus": [], "warnings": []}
+    cpu_only = bool(request.get("cpu_only"))
+
+    def last_words(reason: str) -> None:
+        report["unfinished"] = reason
+        if give_up is not None:
+            give_up(_conclude(report, cpu_only, progress))
+
+    progress = Progress(float(request.get("limit") or LIMIT_S), stream, last_words)
     folder = request.get("triton_cache")
     if folder:
         # Before triton is imported by anything.
         os.environ["TRITON_CACHE_DIR"] = str(folder)
-    found = binding.observe(config)
-    report: dict[str, Any] = {
-        "schema": SCHEMA,
-        "binding": found,
-        "gpus": [],
-        "triton_cache": os.environ.get("TRITON_CACHE_DIR"),
-        "warnings": list(found.get("warnings", [])),
-    }
+    report["triton_cache"] = os.environ.get("TRITON_CACHE_DIR")
+    with progress.stage("binding"):
+        found = binding.observe(config)
+    report["binding"] = found
+    report["warnings"] += found.get("warnings", [])
     gpu = found.get("gpu") or {}
     if found["state"] != "not_applicable" and found.get("design") not in (None, "unknown") and gpu.get("count"):
-        report["gpus"] = [_one(config, device, found, request, whole=i == 0) for i, device in enumerate(gpu["devices"])]
         capabilities = [device["capability"] for device in gpu["devices"]]
         known = {**found["packages"], "triton": found["triton"]}
         known.update({n.replace("-", "_"): version_of(n) for n in ("tilelang", "apache-tvm-ffi")})
@@ -46,61 +63,96 @@ def prove(config: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, An
         names = sorted({device["name"] for device in gpu["devices"]})
         if len(names) > 1:
             report["warnings"].append(f"This host has different GPUs: {', '.join(names)}.")
-    report["seconds"] = round(time.monotonic() - started, 2)
-    report.update(judge(report, bool(request.get("cpu_only"))))
+        for position, device in enumerate(gpu["devices"]):
+            result: dict[str, Any] = {**device, "right": None, "fast": None}
+            report["gpus"].append(result)
+            _one(config, found, request, result, progress, left=len(gpu["devices"]) - position)
+    return _conclude(report, cpu_only, progress)
+
+
+def _conclude(report: dict[str, Any], cpu_only: bool, progress: Progress) -> dict[str, Any]:
+    report["seconds"] = round(progress.elapsed, 2)
+    report.update(judge(report, cpu_only))
     return report
 
 
 def _one(
     config: Mapping[str, Any],
-    device: Mapping[str, Any],
     found: Mapping[str, Any],
     request: Mapping[str, Any],
-    whole: bool,
-) -> dict[str, Any]:
-    """Right and fast on one GPU; the first one does all, further ones the essential part."""
+    result: dict[str, Any],
+    progress: Progress,
+    left: int,
+) -> None:
+    """Right and fast on one GPU, into ``result``; the first GPU does all, further ones the essential part.
+
+    ``left`` GPUs, this one included, share the time that is left.
+    """
     import torch
 
     lengths = tuple(int(n) for n in request.get("lengths") or fast.LENGTHS)
-    quick = bool(request.get("quick")) or not whole
+    quick = bool(request.get("quick")) or result["index"] != found["gpu"]["devices"][0]["index"]
+    lengths = lengths[:1] if quick else lengths
     anything = any(f["bound"] for f in found["functions"])
-    name = f"cuda:{device['index']}"
-    result: dict[str, Any] = {**device, "right": None, "fast": None}
+    name = f"cuda:{result['index']}"
     # Triton launches on the current device, whatever device the tensors are on.
-    with torch.cuda.device(device["index"]):
-        start = time.monotonic()
+    with torch.cuda.device(result["index"]):
+        start = progress.elapsed
+        refused = None
         if anything:
-            result["right"] = right.check(config, name, found["functions"], quick)
-        result["right_s"] = round(time.monotonic() - start, 2)
-        start = time.monotonic()
-        result["fast"] = fast.check(config, name, lengths[:1] if quick else lengths, reference_only=not anything)
-        result["fast_s"] = round(time.monotonic() - start, 2)
+            result["right"] = {}
+            with progress.stage(f"right on GPU {result['index']}", _RIGHT_SHARE / left):
+                right.check(config, name, found["functions"], quick, progress, result["right"])
+            refused = result["right"]["refused"]
+        result["right_s"] = round(progress.elapsed - start, 2)
+        start = progress.elapsed
+        result["fast"] = {}
+        with progress.stage(f"fast on GPU {result['index']}", 1 / left):
+            fast.check(config, name, lengths, not anything, refused, progress, result["fast"], request.get("jobs"))
+            if anything and not refused and not result["fast"]["unfinished"]:
+                torch.cuda.empty_cache()
+                right.as_tuned(config, name, lengths, result["right"], progress)
+        result["fast_s"] = round(progress.elapsed - start, 2)
         torch.cuda.empty_cache()
-    return result
 
 
 def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     """The verdict over a report: pure. ``{state, sentence, bound, right, fast, remedy}``."""
-    found = report["binding"]
+    found = report.get("binding")
+    if found is None:
+        reason = report.get("unfinished") or "the binding was not read"
+        verdict = {"bound": None, "right": None, "fast": None, "remedy": None}
+        return {**verdict, "state": "unknown", "sentence": f"Nothing is known: {reason}."}
     bound = {"ok": True, "absent": False, "broken": False}.get(found["state"])
     verdict: dict[str, Any] = {"bound": bound, "right": None, "fast": None, "remedy": None}
     if found["state"] == "not_applicable":
         return {**verdict, "state": "not_applicable", "sentence": found["sentence"]}
+    if not report["gpus"] and report.get("unfinished"):
+        return {**verdict, "state": "unknown", "sentence": f"{found['sentence'].rstrip('.')}; {report['unfinished']}."}
     if not report["gpus"]:
         return {**verdict, **_without_gpu(found, cpu_only)}
     rights = [g["right"] for g in report["gpus"] if g["right"]]
-    failed = [c for r in rights for c in r["checks"] if c["passed"] is False]
-    if rights:
-        verdict["right"] = not failed if any(r["passed"] is not None for r in rights) else None
-    rows = [row for g in report["gpus"] for row in g["fast"]["rows"] if row["path"] == "fast"]
-    ratios = [r for g in report["gpus"] for r in g["fast"].get("ratios", [])]
+    checks = [c for r in rights for c in r["checks"]]
+    failed = [c for c in checks if c["passed"] is False]
+    open_ = [part["unfinished"] for part in _parts(report) if part.get("unfinished")]
+    # What the watchdog saw is truer than what a part had set before it began.
+    open_ = [report["unfinished"]] if report.get("unfinished") else open_
+    if rights and failed:
+        verdict["right"] = False
+    elif rights and not any(r.get("unfinished") for r in rights):
+        verdict["right"] = True if any(c["passed"] for c in checks) else None
+    fasts = [g["fast"] for g in report["gpus"] if g["fast"]]
+    rows = [row for part in fasts for row in part["rows"] if row["path"] == "fast"]
+    ratios = [r for part in fasts for r in part.get("ratios", [])]
     training = [r["training"] for r in ratios if r["training"]]
-    if rows:
+    if rows and not any(part.get("unfinished") for part in fasts):
         verdict["fast"] = bool(training) and len(training) == len(rows) and min(training) >= WANTED_RATIO
     parts = [_bound_part(found)]
     if verdict["right"] is not None:
         parts.append(_right_part(failed))
-    parts.append(_fast_part(rows, ratios, training))
+    if rows or not open_:
+        parts.append(_fast_part(rows, ratios, training))
+    parts += open_[:1]
     sentence = "; ".join(p for p in parts if p)
     remedies = [*(c["remedy"] for c in failed), *(row["remedy"] for row in rows)]
     remedies += [hints.remedy(f["error"]) for f in found["functions"] if f["bound"] is False]
@@ -108,7 +160,7 @@ def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     state = found["state"]
     if state == "ok" and (verdict["right"] is False or verdict["fast"] is False or failed):
         state = "broken"
-    elif state == "ok" and (verdict["right"] is None or verdict["fast"] is None):
+    elif state == "ok" and (open_ or verdict["right"] is None or verdict["fast"] is None):
         state = "unknown"
     elif state == "absent" and failed:
         state = "broken"
@@ -116,6 +168,11 @@ def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
         sentence += ": " + ", and ".join(remedies)
         verdict["remedy"] = ", and ".join(remedies)
     return {**verdict, "state": state, "sentence": sentence[:1].upper() + sentence[1:] + "."}
+
+
+def _parts(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts, right and fast, of each GPU, as far as they began."""
+    return [gpu[name] for gpu in report["gpus"] for name in ("right", "fast") if gpu[name]]
 
 
 def _without_gpu(found: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real CUDA extension that compiles in seconds, with the habits of the big ones: hard-coded targets, line information.
+"""A real CUDA extension that compiles in seconds, with the habits of big ones: hard-coded targets, line information.
 
 TINY_FAULT makes its build fail in the ways that builds fail.
 """

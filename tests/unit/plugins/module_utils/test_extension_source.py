@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description, Edit
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import (
+    SourceError,
+    check,
+    repair,
+    unpack,
+)
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
+
+EDITED = Description("x", edits=(Edit("setup.py", "-std=c++17", "-std=c++20", "2.13"),))
+
+
+def archive(path: Path, files: dict[str, str]) -> str:
+    with tarfile.open(path, "w:gz") as packed:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            packed.addfile(member, io.BytesIO(text.encode()))
+    return str(path)
+
+
+def test_the_folder_with_the_setup_is_found(tmp_path: Path) -> None:
+    path = archive(
+        tmp_path / "x-1.0.tar.gz", {"x-1.0/setup.py": "s", "x-1.0/csrc/a.cu": "a", "x-1.0/pyproject.toml": ""}
+    )
+    folder = unpack("x 1.0", path, str(tmp_path / "out"))
+    assert folder == str(tmp_path / "out" / "x-1.0")
+    assert (Path(folder) / "csrc/a.cu").read_text() == "a"
+
+
+def test_a_zip(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+        packed.writestr("x-1.0/pyproject.toml", "")
+    assert unpack("x 1.0", str(tmp_path / "x.zip"), str(tmp_path / "out")).endswith("/x-1.0")
+
+
+@pytest.mark.parametrize("name", ["/etc/evil", "x-1.0/../../evil"])
+def test_a_path_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    path = archive(tmp_path / "x.tar.gz", {"x-1.0/setup.py": "s", name: "evil"})
+    with pytest.raises(SourceError, match="leads out of it"):
+        unpack("x 1.0", path, str(tmp_path / "out"))
+    assert not (tmp_path / "evil").exists()
+
+
+def test_an_archive_without_a_setup(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.tar.gz", {"x-1.0/README": "s"})
+    with pytest.raises(SourceError, match="neither a setup.py nor"):
+        unpack("x 1.0", path, str(tmp_path / "out"))
+
+
+def test_half_an_archive(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.tar.gz", {"x-1.0/setup.py": "s" * 100000})
+    Path(path).write_bytes(Path(path).read_bytes()[:60])
+    with pytest.raises(SourceError, match="cannot be unpacked"):
+        unpack("x 1.0", path, str(tmp_path / "out"))
+
+
+def test_another_checksum_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    path = archive(tmp_path / "x.tar.gz", {"x-1.0/setup.py": "s"})
+    assert check("x", path, sha256(path).upper(), "somebody") == sha256(path)
+    with pytest.raises(SourceError, match=f"{sha256(path)}, but the catalogue expects {'0' * 64}"):
+        check("x", path, "0" * 64, "the catalogue")
+
+
+@pytest.mark.parametrize(
+    ("torch", "before", "after", "changed"),
+    [
+        ("2.14.1+cu130", "flags -std=c++17", "flags -std=c++20", ["setup.py"]),
+        ("2.12.0", "flags -std=c++17", "flags -std=c++17", []),
+        ("2.14.1", "flags -std=c++20", "flags -std=c++20", []),
+    ],
+)
+def test_edits(tmp_path: Path, torch: str, before: str, after: str, changed: list[str]) -> None:
+    (tmp_path / "setup.py").write_text(before)
+    assert repair("x", EDITED, torch, str(tmp_path)) == changed
+    assert (tmp_path / "setup.py").read_text() == after
+
+
+def test_an_edit_that_does_not_fit_is_said(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("nothing")
+    with pytest.raises(SourceError, match="not for this version"):
+        repair("x", EDITED, "2.14.1", str(tmp_path))
