@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import subprocess
@@ -126,9 +127,11 @@ class NodeConnection(SshConnection):
         self._building = True
         try:
             # -T last: a terminal asked for in ssh_args would damage output and mix stderr into it.
-            return super()._build_command(binary, subsystem, "-T", *other_args)
+            command = super()._build_command(binary, subsystem, "-T", *other_args)
         finally:
             self._building = False
+        place = command.index(to_bytes(binary))
+        return command[:place] + _tied_to_us() + command[place:]
 
     def run_on_node(self, line: str, in_data: bytes | None = None, sudoable: bool = False) -> tuple[int, bytes, bytes]:
         """Run a command line in the node's login shell. An ssh failure (255) is raised as an unreachable host."""
@@ -145,8 +148,10 @@ class NodeConnection(SshConnection):
         self.host = self.node
         executable = self.get_option("ssh_executable")
         command = self._build_command(executable, "ssh", *args)
+        if self.local:
+            return command
         # ansible-core 2.19 puts sshpass in front where a password is set; the master has logged in already.
-        return command[command.index(to_bytes(executable)) :]
+        return _tied_to_us() + command[command.index(to_bytes(executable)) :]
 
     def forward_socket(self, local: str, remote: str) -> bool:
         """Make the node's sshd forward a socket of the controller to one of the node, while the master lives."""
@@ -205,6 +210,20 @@ class NodeProcess:
         self.stream = stream
         self.rc = -1
         self.stderr = b""
+
+
+@functools.cache
+def _tied_to_us() -> list[bytes]:
+    """Return the words that make an ssh client end with the worker that started it, however that ends.
+
+    Ansible's workers leave their ssh client alone when they are killed, and the task would go on in the container.
+    Empty where util-linux is missing or older than 2.33. A master is a child of its client and lives on.
+    """
+    words = ["setpriv", "--pdeathsig", "TERM"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        if not subprocess.run([*words, "true"], capture_output=True, timeout=10, check=False).returncode:
+            return [word.encode("ascii") for word in words]
+    return []
 
 
 def _digest(*parts: object) -> str:

@@ -23,6 +23,8 @@ import subprocess
 import time
 import typing as t
 
+from ansible.errors import AnsibleConnectionFailure
+
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_masters, _pct_runner
 
 _HELLO_TIMEOUT = 5.0
@@ -84,7 +86,16 @@ class ProcessChannel:
         return self._process.stdin.fileno()
 
     def close(self) -> None:
-        self._stack.close()
+        assert self._process.stdin
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        # What the session's end looks like is of no interest any more.
+        with contextlib.suppress(AnsibleConnectionFailure):
+            self._stack.close()
 
 
 class Started(t.NamedTuple):

@@ -147,8 +147,9 @@ if (!$pid) {
 close $ow; close $ew;
 my ($o, $e) = ($relay ? fileno $or : -1, fileno $er);
 my ($gone, $status, $begin, $look) = (0, 0, time, time + 3);
-# As a pipe, stderr counts as readable only when its reader is gone: the link is lost.
-my $link = -p STDERR || -S STDERR ? 2 : -1;
+# Our own outputs count as readable only when their reader is gone: the link is lost. sshd closes stdout when the ssh
+# client dies and both when the connection ends. A socket, unlike a pipe, may hold input as well: then stderr alone.
+my @link = ((grep { -p STDOUT } 1), (grep { -p STDERR || -S STDERR } 2));
 while (1) {
   if (!$gone && waitpid($pid, 1) == $pid) { $gone = 1; $status = $? }
   if ($lost) { finish($pid) if !$gone; exit 0 }
@@ -158,12 +159,12 @@ while (1) {
     if ($s eq 'FROZEN' || time - $begin >= $wait) { finish($pid); report(-1, $s eq 'FROZEN' ? $s : 'SILENT', 1) }
     $look = time + 3;
   }
-  my $v = ''; vec($v, $_, 1) = 1 for grep { $_ >= 0 } $o, $e, $link;
+  my $v = ''; vec($v, $_, 1) = 1 for grep { $_ >= 0 } $o, $e, @link;
   # The second is a safety net for a child's end that arrives between the check above and the call.
   my $n = select $v, undef, undef, $gone ? 0 : 1;
   last if $n == 0 && $gone;
   next if $n <= 0;
-  if ($link >= 0 && vec($v, $link, 1)) { $lost = 1; next }
+  if (grep { vec($v, $_, 1) } @link) { $lost = 1; next }
   if ($o >= 0 && vec($v, $o, 1)) {
     my $k = sysread $or, my $b, 131072;
     if ($k) { put(\*STDOUT, $b) } elsif (defined $k) { $o = -1 }
