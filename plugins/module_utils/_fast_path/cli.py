@@ -83,6 +83,12 @@ def main(argv: list[str] | None = None) -> int:
         "limit": options.limit,
         "jobs": options.jobs,
     }
+
+    def worded(found: Mapping[str, Any]) -> str:
+        if options.json:
+            return json.dumps(found, indent=2, sort_keys=True, default=str) + "\n"
+        return report.prometheus(found) if options.prometheus else report.text(found) + "\n"
+
     # Libraries may print what they like: their stdout becomes stderr, the real one is for the report alone.
     sys.stdout.flush()
     kept = os.dup(1)
@@ -90,10 +96,7 @@ def main(argv: list[str] | None = None) -> int:
 
     def show(found: Mapping[str, Any]) -> int:
         with os.fdopen(os.dup(kept), "w") as stream:
-            if options.json:
-                stream.write(json.dumps(found, indent=2, sort_keys=True, default=str) + "\n")
-            else:
-                stream.write(report.prometheus(found) if options.prometheus else report.text(found) + "\n")
+            stream.write(worded(found))
         return _EXIT.get(found.get("state", ""), 1)
 
     try:
@@ -101,7 +104,9 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)
-    return show(found)
+        os.close(kept)
+    sys.stdout.write(worded(found))
+    return _EXIT.get(found.get("state", ""), 1)
 
 
 def _ending(show: Callable[[Mapping[str, Any]], int]) -> Callable[[dict[str, Any]], None]:

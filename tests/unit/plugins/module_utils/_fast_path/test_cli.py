@@ -21,20 +21,21 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path im
 def test_exit_status(
     state: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cli, "answer", lambda request: {"state": state, "sentence": "S."})
+    monkeypatch.setattr(cli, "answer", lambda request, give_up: {"state": state, "sentence": "S."})
     assert cli.main([]) == status
     assert capsys.readouterr().out == f"{state}: S.\n"
 
 
 def test_the_request_carries_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
-    monkeypatch.setattr(cli, "answer", lambda request: seen.update(request) or {"state": "ok"})
+    monkeypatch.setattr(cli, "answer", lambda request, give_up: seen.update(request) or {"state": "ok"})
     cli.main(
         ["--model", "/m", "--family", "f", "--lengths", "64, 128,", "--triton-cache", "/t", "--cpu-only", "--quick"]
+        + ["--limit", "60", "--jobs", "3"]
     )
     assert seen == {
         "action": "proof", "model": "/m", "family": "f", "lengths": [64, 128], "triton_cache": "/t", "cpu_only": True,
-        "quick": True,
+        "quick": True, "limit": 60.0, "jobs": 3,
     }  # fmt: skip
 
 
@@ -54,7 +55,7 @@ NOISY = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from _fast_path import cli
-def noisy(request):
+def noisy(request, give_up):
     print("a library talks")
     os.write(1, b"and a C library as well\\n")
     return {"state": "ok", "sentence": "S."}
@@ -72,6 +73,6 @@ def test_stdout_holds_the_report_alone(tmp_path: Path) -> None:
 
 
 def test_prometheus(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "answer", lambda request: {"state": "unknown"})
+    monkeypatch.setattr(cli, "answer", lambda request, give_up: {"state": "unknown"})
     assert cli.main(["--prometheus"]) == 3
     assert 'proxmox_gpu_fast_path_state{state="unknown"} 1' in capsys.readouterr().out
