@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/errors.md from the chain's catalogue: ``python tools/errors_catalogue.py`` (``--check`` only compares).
+"""Writes docs/errors.md and docs/diagnose_coverage.md: ``python tools/errors_catalogue.py`` (``--check`` compares).
 
-Each finding gets its sentence, why it happens, what to run, and the case that provokes it: a recipe of
-tests/integration/cases, which makes the mess in a container, else a case of the unit tests.
+errors.md is the chain's catalogue. Each finding gets its sentence, why it happens, what to run, and the case that
+provokes it: a recipe of tests/integration/cases, which makes the mess in a container, else a case of the unit tests.
+diagnose_coverage.md says which troubles that users reported in public are covered by a recipe, and why others are not.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGE = CHECKOUT / "docs" / "errors.md"
+COVERAGE = CHECKOUT / "docs" / "diagnose_coverage.md"
 CASES = CHECKOUT / "tests" / "integration" / "cases"
+REPORTS = CHECKOUT / "tests" / "integration" / "field_reports.yml"
 CHAIN = "ansible_collections.proxmox_gpu.training.plugins.module_utils._chain"
 HEAD = """\
 <!--
@@ -38,6 +42,22 @@ its consequence goes away with it. *Proven by* names the recipe in `tests/integr
 real in a container, or the unit test's case where a container without a GPU cannot be brought there.
 """
 
+COVERAGE_HEAD = """\
+<!--
+Copyright (c) 2026, the proxmox_gpu.training authors
+SPDX-License-Identifier: GPL-3.0-or-later
+Written by tools/errors_catalogue.py from tests/integration/cases and tests/integration/field_reports.yml. Do not edit.
+-->
+
+# What diagnose is tested with
+
+Troubles that users of such machines reported in public, each with one place to read more. {covered} of {all} are made
+for real in a container by a recipe of `tests/integration/cases`; of the others it is said why not.
+
+| row | reported | what users see | covered by |
+|---|---|---|---|
+"""
+
 
 def catalogue() -> ModuleType:
     """The catalogue with all rules read into it."""
@@ -55,6 +75,30 @@ def proofs(folder: Path = CASES) -> dict[str, list[str]]:
             if case["finding"] != "nothing":
                 found.setdefault(case["finding"], []).append(f"{path.stem}: {case['name']}")
     return found
+
+
+def recipes_of_rows(folder: Path = CASES) -> dict[int, list[str]]:
+    """{row of the field reports: names of the recipes that cover it}."""
+    found: dict[int, list[str]] = {}
+    for path in sorted(folder.glob("*.yml")):
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")) or []:
+            for row in case.get("rows", []):
+                found.setdefault(row, []).append(f"{path.stem}: {case['name']}")
+    return found
+
+
+def coverage(reports: list[dict[str, Any]], recipes: dict[int, list[str]]) -> str:
+    """The text of docs/diagnose_coverage.md."""
+    lines = []
+    for report in reports:
+        covered = "; ".join(recipes.get(report["row"], [])) or f"no case: {report.get('reason')}"
+        lines.append(f"| {report['row']} | {report['report']} | {report['symptom']} | {covered} |")
+    count = sum(report["row"] in recipes for report in reports)
+    return COVERAGE_HEAD.format(covered=count, all=len(reports)) + "\n".join(lines) + "\n"
+
+
+def load_reports() -> list[dict[str, Any]]:
+    return list(yaml.safe_load(REPORTS.read_text(encoding="utf-8")))
 
 
 def page(entries: ModuleType, proven: dict[str, list[str]]) -> str:
@@ -84,16 +128,20 @@ def _command(remedy: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write docs/errors.md from the chain's catalogue.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is what it would be")
-    text = page(catalogue(), proofs())
-    if parser.parse_args(arguments).check:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print(f"{PAGE.relative_to(CHECKOUT)} is stale; run: python tools/errors_catalogue.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    parser = argparse.ArgumentParser(description="Write the pages that are generated from the chain and its tests.")
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are what they would be")
+    check = parser.parse_args(arguments).check
+    pages = {
+        PAGE: page(catalogue(), proofs()),
+        COVERAGE: coverage(load_reports(), recipes_of_rows()),
+    }
+    stale = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            print(f"docs/{path.name} is stale; run: python tools/errors_catalogue.py", file=sys.stderr)
+        else:
+            path.write_text(pages[path], encoding="utf-8")
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":
