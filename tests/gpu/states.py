@@ -159,6 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--program", type=Path, help="fast_path_proof.py, instead of one made from this checkout")
     parser.add_argument("--model", type=Path, default=HERE / "qwen3_5_27b.json")
     parser.add_argument("--states", default=ORDER)
     parser.add_argument("--triton-cache", type=Path, help="a .tar.gz to start from, when it is there")
@@ -180,7 +181,9 @@ def main() -> int:
         cache.mkdir()
         if options.triton_cache and options.triton_cache.exists():
             shutil.unpack_archive(options.triton_cache, cache)
-        archive(work / "fast_path_proof.py")
+        program = options.program or work / "fast_path_proof.py"
+        if not options.program:
+            archive(program)
         try:
             for position, name in enumerate(n for n in options.states.split(",") if n):
                 packages, words, state = STATES[name]
@@ -192,7 +195,7 @@ def main() -> int:
                     print(f"{key:12} left out: {limit:.0f} s are left", flush=True)
                     continue
                 try:
-                    there = all([unpack(options.packages, package, folder) for package in packages])
+                    there = all(unpack(options.packages, package, folder) for package in packages)
                 except (OSError, ValueError, AssertionError, subprocess.CalledProcessError) as error:
                     print(f"{key:12} EXPECTED packages that can be unpacked: {error!r}", flush=True)
                     wrong += 1
@@ -200,7 +203,7 @@ def main() -> int:
                 if not there:
                     print(f"{key:12} left out: a wheel is not there", flush=True)
                     continue
-                reports[key] = prove(work / "fast_path_proof.py", folder, options, cache, limit)
+                reports[key] = prove(program, folder, options, cache, limit)
                 # Written before it is put into words, so that no figure is lost to a slip there.
                 (options.out / "states.json").write_text(json.dumps(reports, indent=1, default=str))
                 try:

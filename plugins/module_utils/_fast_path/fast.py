@@ -56,6 +56,7 @@ def check(
                     rows.append(_row(layer, tokens, "fast", progress, refused))
                 with layer.reference():
                     rows.append(_row(layer, tokens, "reference", progress))
+                found["ratios"] += [r for r in (_ratio(rows, tokens),) if r]
         found["unfinished"] = None
         if not reference_only:
             progress.say("the whole model's size, and the rate of matrix products")
@@ -64,7 +65,6 @@ def check(
         found["unfinished"] = str(expired)
     except Exception as error:
         found.update(error=describe(error), unfinished=None)
-    found["ratios"] = [r for r in (_ratio(rows, tokens) for tokens in lengths) if r]
     found["warm_up_s"] = round(sum(row["warm_up_s"] for row in rows if row["path"] == "fast"), 3)
     return found
 

@@ -90,7 +90,8 @@ class Progress:
     def _dump_after(self, seconds: float) -> None:
         # stderr may be a stream without a descriptor: then there is no dump, and nothing else is lost.
         with suppress(ValueError, OSError, AttributeError):
-            faulthandler.dump_traceback_later(max(seconds, 0.01), file=sys.__stderr__)
+            if sys.__stderr__ is not None:
+                faulthandler.dump_traceback_later(max(seconds, 0.01), file=sys.__stderr__)
 
     def _bark(self) -> None:
         self.write(f"given up: {self.reason()}")

@@ -28,6 +28,8 @@ def text(found: Mapping[str, Any]) -> str:
         lines += ["", f"GPU {gpu['index']}: {gpu['name']} (compute capability {gpu['capability']})"]
         lines += [_check_line(c) for c in (gpu["right"] or {}).get("checks", [])]
         lines += _figures(gpu["fast"] or {})
+        lines += [f"  unfinished: {p['unfinished']}" for p in (gpu["right"], gpu["fast"]) if p and p.get("unfinished")]
+    lines += [f"given up: {found['unfinished']}"] if found.get("unfinished") else []
     lines += [f"warning: {w}" for w in found.get("warnings", [])]
     if found.get("seconds"):
         lines += ["", f"The proof took {found['seconds']} s."]

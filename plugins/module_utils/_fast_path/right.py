@@ -51,7 +51,6 @@ def check(
     found.update(passed=None, bounds=BOUNDS, checks=checks, refused=None, unfinished="the checks were not done")
     strict = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    bound = [f["name"] for f in functions if f["bound"]]
     try:
         with first_valid(progress):
             for name in ("bfloat16",) if quick else ("bfloat16", "float16"):
@@ -59,8 +58,7 @@ def check(
                     break
                 progress.say(f"building the layer in {name}")
                 layer = Layer(config, device, getattr(torch, name))
-                whole = name == "bfloat16"
-                for entry in _checks(layer, bound, name, whole, len(bound) == len(functions), progress, found):
+                for entry in _checks(layer, functions, name, progress, found):
                     checks.append(entry)
         found["unfinished"] = None
     except Expired as expired:
@@ -84,15 +82,11 @@ def conclude(found: dict[str, Any]) -> None:
 
 
 def _checks(
-    layer: Layer,
-    bound: list[str],
-    dtype: str,
-    whole: bool,
-    everything: bool,
-    progress: Progress,
-    found: dict[str, Any],
+    layer: Layer, functions: list[dict[str, Any]], dtype: str, progress: Progress, found: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The checks in one precision: the layer, then each function; ``whole`` with packed sequences and decoding."""
+    """The checks in one precision: the layer, then each bound function; bf16 with packed sequences and decoding."""
+    whole = dtype == "bfloat16"
+    bound = [f["name"] for f in functions if f["bound"]]
     precise = layer.precise()
     for tokens in list(_TOKENS.values())[: 2 if whole else 1]:
         title = f"layer: {tokens} tokens"
@@ -103,7 +97,8 @@ def _checks(
             progress.write(f"backward refuses: {entry['error']}")
         yield entry
     if whole:
-        if layer.takes_packed() and everything:
+        # What a half-bound layer makes of packed sequences is the fault of what is missing, which the binding says.
+        if layer.takes_packed() and len(bound) == len(functions):
             progress.say(f"{dtype} layer: packed sequences")
             yield _packed(layer, precise, dtype)
         progress.say(f"{dtype} layer: decoding")

@@ -119,12 +119,11 @@ def _one(
 def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     """The verdict over a report: pure. ``{state, sentence, bound, right, fast, remedy}``."""
     found = report.get("binding")
+    verdict: dict[str, Any] = {"bound": None, "right": None, "fast": None, "remedy": None}
     if found is None:
         reason = report.get("unfinished") or "the binding was not read"
-        verdict = {"bound": None, "right": None, "fast": None, "remedy": None}
         return {**verdict, "state": "unknown", "sentence": f"Nothing is known: {reason}."}
-    bound = {"ok": True, "absent": False, "broken": False}.get(found["state"])
-    verdict: dict[str, Any] = {"bound": bound, "right": None, "fast": None, "remedy": None}
+    verdict["bound"] = {"ok": True, "absent": False, "broken": False}.get(found["state"])
     if found["state"] == "not_applicable":
         return {**verdict, "state": "not_applicable", "sentence": found["sentence"]}
     if not report["gpus"] and report.get("unfinished"):
