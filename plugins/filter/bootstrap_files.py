@@ -42,8 +42,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - A dictionary with C(certificates), a dictionary of texts by file name, and C(apt_proxy), the text of apt's
-      configuration, which is empty if there is no proxy.
+    - A dictionary with C(certificates), a dictionary of texts by file name, C(empty), the files without a certificate,
+      and C(apt_proxy), the text of apt's configuration, which is empty if there is no proxy.
   type: dict
 """
 
@@ -56,7 +56,11 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._bootstrap_fi
 def bootstrap_files(
     paths: list[str], http_proxy: str | None = None, https_proxy: str | None = None, no_proxy: str | None = None
 ) -> dict[str, Any]:
-    return {"certificates": certificates(paths), "apt_proxy": apt_proxy(http_proxy, https_proxy, no_proxy)}
+    return {
+        "certificates": certificates(paths),
+        "empty": [path for path in paths if not certificates([path])],
+        "apt_proxy": apt_proxy(http_proxy, https_proxy, no_proxy),
+    }
 
 
 class FilterModule:

@@ -32,7 +32,14 @@ def test_the_name_depends_on_the_content_alone(tmp_path: Path) -> None:
 
 
 def test_no_certificates_and_no_proxy() -> None:
-    assert bootstrap_files([]) == {"certificates": {}, "apt_proxy": ""}
+    assert bootstrap_files([]) == {"certificates": {}, "empty": [], "apt_proxy": ""}
+
+
+def test_a_file_without_a_certificate_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.pem").write_text(ONE)
+    (tmp_path / "b.pem").write_text("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+    found = bootstrap_files([str(tmp_path / "a.pem"), str(tmp_path / "b.pem")])
+    assert found["empty"] == [str(tmp_path / "b.pem")]
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
