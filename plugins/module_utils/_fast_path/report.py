@@ -32,7 +32,8 @@ def text(found: Mapping[str, Any]) -> str:
     lines += [f"given up: {found['unfinished']}"] if found.get("unfinished") else []
     lines += [f"warning: {w}" for w in found.get("warnings", [])]
     if found.get("seconds"):
-        lines += ["", f"The proof took {found['seconds']} s."]
+        imports = f", {found['binding_s']} s of it for importing" if found.get("binding_s") else ""
+        lines += ["", f"The proof took {found['seconds']} s{imports}."]
     return "\n".join(lines)
 
 

@@ -53,6 +53,8 @@ def prove(
     with progress.stage("binding"):
         found = binding.observe(config)
     report["binding"] = found
+    # Importing torch and transformers is most of a warm proof.
+    report["binding_s"] = round(progress.elapsed, 2)
     report["warnings"] += found.get("warnings", [])
     gpu = found.get("gpu") or {}
     if found["state"] != "not_applicable" and found.get("design") not in (None, "unknown") and gpu.get("count"):
