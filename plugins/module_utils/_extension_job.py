@@ -251,12 +251,10 @@ class Job:
             raise JobError(
                 "no_build_tool",
                 f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
-                " their tools"
-                " from there; run the role torch_environment",
+                " their tools from there; run the role torch_environment",
             )
-        if not distributions.python_headers(self.host, self.torch["path"], self.torch.get("python_version")).get(
-            "exists"
-        ):
+        headers = distributions.python_headers(self.host, self.torch["path"], self.torch.get("python_version"))
+        if headers and not headers.get("exists"):
             cause = classify("fatal error: Python.h: No such file", self._facts(1, None))
             raise BuildError(cause)
         return nvcc

@@ -1,0 +1,325 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Role cuda_extensions on real containers, with a real CUDA extension that compiles in seconds.
+
+Numbers in brackets are rows of the field reports that the test provokes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import prepared
+from tests.integration import role_runs, tiny_extension
+from tests.integration.box import Box, Container
+
+pytestmark = pytest.mark.timeout(1200)
+
+ROLE = "cuda_extensions"
+SITE = "/opt/training/lib/python3.11/site-packages"
+RECORD = f"{SITE}/tiny_gpu_ops-1.0.dist-info/proxmox_gpu.json"
+HOUSE = "/var/cache/proxmox_gpu/wheelhouse"
+LOG = "/var/log/proxmox_gpu/tiny-gpu-ops.log"
+STATUS = "/run/proxmox_gpu/tiny-gpu-ops.json"
+BUILT = "extensions-tests-built"
+VMIDS = (256, 257, 258, 259)
+IMPORT = "/opt/training/bin/python -I -c 'import torch, tiny_gpu_ops; print(tiny_gpu_ops.add_one)'"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gone_afterwards(box: Box) -> Iterator[None]:
+    before = set(box.status()["containers"])
+    yield
+    if made := sorted({str(vmid) for vmid in VMIDS} & set(box.status()["containers"]) - before):
+        box.testbed("remove", ",".join(made))
+
+
+def started(box: Box, *vmids: int, options: tuple[str, ...] = (), snapshot: str | None = None) -> list[Container]:
+    """Containers with the toolkit (or from a snapshot) and the extension's source archive."""
+    source = snapshot or prepared.snapshot("toolkit")
+    containers = [box.container(vmid).fresh("--from", source, *options) for vmid in vmids]
+    for container in containers:
+        tiny_extension.put(container)
+    return containers
+
+
+@pytest.fixture(scope="module")
+def first_run(box: Box) -> role_runs.Outcome:
+    (container,) = started(box, 256)
+    outcome = role_runs.run_one(ROLE, container, tiny_extension.variables())
+    if outcome.sentence == "":
+        container.snapshot(BUILT)
+    return outcome
+
+
+@pytest.fixture
+def built(box: Box, first_run: role_runs.Outcome) -> Container:
+    """A container with the built extension, as the role left it."""
+    assert first_run.sentence == ""
+    return box.container(256)
+
+
+def installed_targets(container: Container) -> list[str]:
+    found = json.loads(container.run("cat /var/lib/proxmox_gpu/extensions/tiny-gpu-ops.json"))
+    return [target for module in found["modules"] for target in module["gpu_targets"]]
+
+
+# ---- what a good build leaves behind
+
+
+def test_the_first_run_builds(first_run: role_runs.Outcome) -> None:
+    assert (first_run.sentence, first_run.changed) == ("", 1)
+
+
+def test_progress_is_shown(first_run: role_runs.Outcome) -> None:
+    assert "ct256: tiny-gpu-ops 1.0: compiling" in first_run.result.output
+
+
+def test_it_imports_in_the_training_interpreter(built: Container) -> None:
+    assert "add_one" in built.run(IMPORT)
+
+
+def test_the_one_wanted_target_is_inside_and_no_other(built: Container) -> None:
+    """[42] Its setup hard-codes sm_80 and sm_90."""
+    assert installed_targets(built) == ["sm_90"]
+
+
+def test_the_key_is_in_the_installed_wheel(built: Container) -> None:
+    record = json.loads(built.run(f"cat {RECORD}"))
+    assert (
+        record["key"]["source_sha256"] == json.loads(built.run(f"cat {HOUSE}/*/manifest.json"))["key"]["source_sha256"]
+    )
+    assert record["key"]["gpu_targets"] == ["sm_90"]
+    assert record["built"]["sources"]["kernel.cu"]["memory"] > 50 << 20
+
+
+def test_the_whole_log_is_kept(built: Container) -> None:
+    assert "Successfully built" in built.run(f"cat {LOG}")
+
+
+def test_nothing_else_is_left(built: Container) -> None:
+    assert (
+        built.run("ls /var/tmp; ls /run/proxmox_gpu 2>/dev/null; ls /root/.ansible_async 2>/dev/null; true").strip()
+        == ""
+    )
+
+
+def test_torch_did_not_move(built: Container) -> None:
+    """[4, 39] Its pyproject asks for torch, so an isolated build would have fetched another one."""
+    assert built.run(f"ls -d {SITE}/torch-*.dist-info").strip().endswith("torch-2.14.1.dist-info")
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_second_run_changes_nothing(built: Container, check: bool) -> None:
+    outcome = role_runs.run_one(ROLE, built, tiny_extension.variables(), check=check)
+    assert (outcome.sentence, outcome.changed) == ("", 0)
+
+
+# ---- the wheelhouse
+
+
+def test_a_wheel_of_the_key_is_installed_without_a_compiler_and_a_network(box: Box, built: Container) -> None:
+    """[16] The second container of a key: no nvcc, no network, seconds."""
+    archive = built.run(f"tar c {HOUSE} | base64", timeout=120)
+    (other,) = started(box, 257, options=("--no-network",))
+    other.run("base64 -d | tar x -C /", stdin=archive, timeout=120)
+    other.run("mv /usr/local/cuda-13.0/bin/nvcc /root/")
+    known = tiny_extension.variables(sha256=json.loads(built.run(f"cat {RECORD}"))["key"]["source_sha256"])
+    outcome = role_runs.run_one(ROLE, other, known)
+    assert (outcome.sentence, outcome.changed) == ("", 1)
+    assert "compiling" not in outcome.result.output
+    assert "add_one" in other.run(IMPORT)
+
+
+def test_a_damaged_wheel_is_refused_and_built_again_without_a_network(box: Box, first_run: role_runs.Outcome) -> None:
+    """[40] And nothing but the archive is needed to build."""
+    (container,) = started(box, 257, options=("--no-network",), snapshot=BUILT)
+    container.run(f"/opt/training/bin/pip uninstall -qy tiny-gpu-ops && printf x >> {HOUSE}/*/*.whl")
+    fields: dict[str, Any] = {"source": tiny_extension.ARCHIVE}
+    outcome = role_runs.run_one(ROLE, container, tiny_extension.variables(**fields))
+    assert (outcome.sentence, outcome.changed) == ("", 1)
+    assert "does not have the checksum" in outcome.result.output
+    assert "add_one" in container.run(IMPORT)
+
+
+# ---- changes
+
+
+def test_a_changed_torch_is_noticed_and_named(box: Box, first_run: role_runs.Outcome) -> None:
+    """[5] The record of another torch: the installed wheel's key differs from today's."""
+    (container,) = started(box, 257, snapshot=BUILT)
+    container.run(f"sed -i 's/2.14.1+cu130/2.13.0+cu130/' {RECORD}")
+    check = role_runs.run_one(ROLE, container, tiny_extension.variables(), check=True, diff=True)
+    assert check.changed == 1
+    assert "-tiny-gpu-ops 1.0 for sm_90, torch 2.13.0+cu130" in check.result.output
+    outcome = role_runs.run_one(ROLE, container, tiny_extension.variables())
+    assert (outcome.sentence, outcome.changed) == ("", 1)
+    assert "2.14.1+cu130" in container.run(f"cat {RECORD}")
+
+
+def test_a_failed_replacement_leaves_what_was_there(box: Box, first_run: role_runs.Outcome) -> None:
+    """[5] The new wheel does not load into this torch: the old one stays, installed and importing."""
+    (container,) = started(box, 257, snapshot=BUILT)
+    outcome = role_runs.run_one(ROLE, container, tiny_extension.variables("symbol", targets=("8.0", "9.0")))
+    assert "undefined symbol" in outcome.sentence
+    assert "built against another torch release" in outcome.sentence
+    assert installed_targets(container) == ["sm_90"]
+    assert "add_one" in container.run(IMPORT)
+
+
+# ---- what it says when it cannot
+
+
+def test_early_obstacles_are_one_sentence_each(box: Box) -> None:
+    wishes = {
+        "256": tiny_extension.variables(sha256="0" * 64),
+        "257": tiny_extension.variables("absent"),
+        "258": tiny_extension.variables(targets=("7.0",)),
+        "259": tiny_extension.variables(version="2.0"),
+    }
+    expected = {
+        "256": "expects 0000",
+        "257": "lacks absent.cu: this version cannot be built",
+        "258": "cannot compile for sm_70; it knows",  # [43]
+        "259": "no source archive for tiny-gpu-ops==2.0",
+    }
+    containers = started(box, *VMIDS)
+    outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
+    for container in containers:
+        assert expected[container.vmid] in outcomes[container.vmid].sentence
+        assert "\n" not in outcomes[container.vmid].sentence
+        assert not container.exists(RECORD)
+        assert container.run("ls /var/tmp").strip() == ""
+
+
+def test_obstacles_in_the_machine(box: Box) -> None:
+    wishes = {vmid: tiny_extension.variables() for vmid in ("256", "257", "258", "259")}
+    wishes["258"]["cuda_extensions_tmpdir"] = "/small"
+    expected = {
+        "256": "no working nvcc for CUDA 13.0",  # [1, 3]
+        "257": "built for the CPU only",  # [1]
+        "258": "free space, or set cuda_extensions_tmpdir to a larger disk",  # [90]
+        "259": "setuptools is missing",  # [91]
+    }
+    containers = started(box, *VMIDS)
+    containers[0].run(
+        "mv /usr/local/cuda-13.0 /root/ && mkdir -p /usr/local/cuda-12.8/bin && cd /usr/local/cuda-12.8/bin && "
+        "printf '#!/bin/sh\\necho Cuda compilation tools, release 12.8, V12.8.93\\n' > nvcc && chmod +x nvcc"
+    )
+    # What a CPU build of torch says of itself; the real one's behaviour is a fixture of the classifier's tests.
+    containers[1].run(f'sed -i "s/^cuda.*=.*/cuda: Optional[str] = None/" {SITE}/torch/version.py')
+    containers[2].run("mkdir /small && mount -t tmpfs -o size=20m none /small")
+    containers[3].run("/opt/training/bin/pip uninstall -qy setuptools")
+    outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
+    for container in containers:
+        assert expected[container.vmid] in outcomes[container.vmid].sentence, outcomes[container.vmid].result.output
+
+
+def test_failures_of_the_compiler(box: Box) -> None:
+    wishes = {
+        "256": tiny_extension.variables("header"),
+        "257": tiny_extension.variables("cxx17"),
+        "258": tiny_extension.variables(variables={}, skip_variables={"TINY_FORCE_BUILD": "TRUE"}),
+    }
+    expected = {
+        "256": "cusparse.h is missing; it comes with libcusparse-dev-13-0",  # [46]
+        "257": "needs C++20",
+        "258": "needs the variable that forces a build from source",  # [41]
+    }
+    containers = started(box, 256, 257, 258)
+    outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
+    for container in containers:
+        assert expected[container.vmid] in outcomes[container.vmid].sentence
+        assert LOG in outcomes[container.vmid].sentence
+        assert container.exists(LOG)
+
+
+def test_killed_for_memory_says_so_with_the_number_of_jobs(box: Box) -> None:
+    """[12] A container with too little memory for a compiler; the number of jobs is forced up."""
+    (container,) = started(box, 259, options=("--memory", "300"))
+    wish = {**tiny_extension.variables(), "cuda_extensions_jobs": 2}
+    outcome = role_runs.run_one(ROLE, container, wish, timeout=900)
+    assert "a compiler was killed for lack of memory" in outcome.sentence
+    assert "container with a limit of 0.3 GiB" in outcome.sentence
+    assert "tried again with one job" in outcome.result.output
+
+
+# ---- interruptions
+
+
+def wait_for(container: Container, phase: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        text = container.attach(f"cat {STATUS} 2>/dev/null").stdout
+        if phase in text:
+            found: dict[str, Any] = json.loads(text)
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"the build in {container.vmid} never came to: {phase}")
+
+
+def test_a_build_that_was_killed_is_finished_by_the_next_run(box: Box) -> None:
+    (container,) = started(box, 258)
+    outcomes: list[role_runs.Outcome] = []
+    runner = threading.Thread(
+        target=lambda: outcomes.append(role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900))
+    )
+    runner.start()
+    status = wait_for(container, '"compiling"')
+    container.run(f"kill -{signal.SIGKILL} {status['pid']} && pkill -9 -f '^/usr/local/cuda-13.0/bin/nvcc'; true")
+    runner.join(timeout=900)
+    assert outcomes[0].sentence
+    assert not container.exists(RECORD)
+    again = role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900)
+    assert (again.sentence, again.changed) == ("", 1)
+    assert "add_one" in container.run(IMPORT)
+
+
+def test_two_runs_at_once_make_one_build(box: Box) -> None:
+    (container,) = started(box, 258)
+    outcomes: list[role_runs.Outcome] = []
+
+    def run() -> None:
+        outcomes.append(role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900))
+
+    runners = [threading.Thread(target=run) for _number in range(2)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join(timeout=1000)
+    assert [outcome.sentence for outcome in outcomes] == ["", ""]
+    assert container.run(f"grep -c 'Successfully built' {LOG}").strip() == "1"
+    assert not container.exists(f"{LOG}.1")
+
+
+def test_a_build_goes_on_when_the_playbook_is_gone(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person presses Ctrl-C, or the control node goes down: the build ends by itself, and the next run finds it."""
+    (container,) = started(box, 258)
+    processes: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def remember(*arguments: Any, **options: Any) -> Any:
+        processes.append(real(*arguments, **options))
+        return processes[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", remember)
+    runner = threading.Thread(
+        target=lambda: role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900), daemon=True
+    )
+    runner.start()
+    wait_for(container, '"compiling"')
+    playbook = next(one for one in processes if "ansible-playbook" in " ".join(map(str, one.args)))  # type: ignore[arg-type]
+    playbook.kill()
+    monkeypatch.undo()
+    again = role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900)
+    assert again.sentence == ""
+    assert container.run(f"grep -c 'Successfully built' {LOG}").strip() == "1"
+    assert "add_one" in container.run(IMPORT)
