@@ -214,3 +214,32 @@ def test_a_probe_that_fails_names_the_cause(box: Box) -> None:
     assert "glibc 2.41 or newer" in outcomes["254"].sentence
     assert json.loads(clash.run(f"cat {RECORD}"))["cause"] == "glibc_clash"
     assert "cub" in outcomes["255"].sentence
+
+
+def test_a_driver_in_the_container_is_a_fault_and_goes_on_request(box: Box, registered: str) -> None:
+    """[61] A meta package was installed by hand."""
+    (container,) = role_runs.containers(box, (252,), registered)
+    container.run("apt-get install -y --no-install-recommends cuda-drivers >/dev/null 2>&1", timeout=300)
+    kept = role_runs.run_one(ROLE, container)
+    assert "cuda-drivers" in kept.sentence
+    assert "cuda_toolkit_purge_drivers" not in kept.sentence or "node" in kept.sentence
+    purged = role_runs.run_one(ROLE, container, {"cuda_toolkit_purge_drivers": True})
+    assert purged.sentence == ""
+    assert "cuda-drivers" not in container.attach(DRIVERS).stdout
+
+
+def test_what_stops_apt_is_named(box: Box, registered: str) -> None:
+    """[58, 9] Another process holds dpkg's lock; a package that does not have the checksum of the index."""
+    locked, broken = role_runs.containers(box, (253, 254), registered)
+    locked.run(
+        'setsid python3 -c \'import fcntl, os, time; f = open("/var/lib/dpkg/lock-frontend", "w");'
+        " fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(240)' >/dev/null 2>&1 </dev/null &"
+    )
+    broken.run("mkdir -p /var/cache/apt/archives/partial && mount -t tmpfs -o size=1m none /var/cache/apt/archives")
+    outcomes = role_runs.run_role(ROLE, (locked, broken), {"253": {"cuda_toolkit_apt_lock_timeout": 1}})
+    for outcome in outcomes.values():
+        assert "The CUDA toolkit could not be installed: " in outcome.sentence
+        assert "Traceback" not in outcome.sentence
+    assert "is locked" in outcomes["253"].sentence
+    assert "python3" in outcomes["253"].sentence  # who holds it
+    assert "full" in outcomes["254"].sentence or "space" in outcomes["254"].sentence
