@@ -36,7 +36,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_ch
     wrong_modules,
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, State, Wish
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import distributions
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import compiler, distributions
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import toolkit as toolkit_facts
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import (
@@ -253,6 +253,9 @@ class Job:
                 f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
                 " their tools from there; run the role torch_environment",
             )
+        if not compiler.ninja(self.host, self.torch):
+            # Without it torch compiles one file after the other, and never looks at PYTORCH_NVCC: every target, for hours.
+            raise JobError("no_ninja", f"{self.wish.what}: ninja is missing or does not run; run the role cuda_toolkit")
         headers = distributions.python_headers(self.host, self.torch["path"], self.torch.get("python_version"))
         if headers and not headers.get("exists"):
             cause = classify("fatal error: Python.h: No such file", self._facts(1, None))

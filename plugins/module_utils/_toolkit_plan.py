@@ -162,11 +162,11 @@ def requests(
 
     The version of a package is the one in ``wanted``, else the installed one (a toolkit that works is not moved
     because the repository moved on), else the newest offered; nvcc's parts follow nvcc. ``offered``: package ->
-    versions, newest first. Raises PlanError for a package or version that nobody offers, with what is offered
-    instead.
+    versions, newest first. A wanted version of another series waits until that series is chosen. Raises PlanError for
+    a package or version that nobody offers, with what is offered instead.
     """
     chosen: dict[str, str] = {}
-    for name in dict.fromkeys([*roots, *wanted]):
+    for name in dict.fromkeys([*roots, *(name for name in wanted if _of_series(name, series))]):
         available = list(dict.fromkeys([*offered.get(name, ()), *([installed[name]] if name in installed else [])]))
         if not available:
             raise PlanError(
@@ -187,6 +187,11 @@ def requests(
         if part not in chosen and (compiler in offered.get(part, ()) or installed.get(part) == compiler):
             chosen[part] = t.cast(str, compiler)
     return chosen
+
+
+def _of_series(name: str, series: str) -> bool:
+    match = _SERIES.search(name)
+    return not match or f"{match[1]}-{match[2]}" == series
 
 
 def toolkit_members(closure: t.Iterable[str], series: str) -> list[str]:

@@ -30,7 +30,7 @@ HOUSE = "/var/cache/proxmox_gpu/wheelhouse"
 LOG = "/var/log/proxmox_gpu/tiny-gpu-ops.log"
 STATUS = "/run/proxmox_gpu/tiny-gpu-ops.json"
 BUILT = "extensions-tests-built"
-VMIDS = (256, 257, 258, 259)
+VMIDS = (255, 256, 257, 258, 259)
 IMPORT = "/opt/training/bin/python -I -c 'import torch, tiny_gpu_ops; print(tiny_gpu_ops.add_one)'"
 
 
@@ -191,7 +191,7 @@ def test_early_obstacles_are_one_sentence_each(box: Box) -> None:
         "258": "cannot compile for sm_70; it knows",  # [43]
         "259": "no source archive for tiny-gpu-ops==2.0",
     }
-    containers = started(box, *VMIDS)
+    containers = started(box, *VMIDS[1:])
     outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
     for container in containers:
         assert expected[container.vmid] in outcomes[container.vmid].sentence
@@ -201,15 +201,16 @@ def test_early_obstacles_are_one_sentence_each(box: Box) -> None:
 
 
 def test_obstacles_in_the_machine(box: Box) -> None:
-    wishes = {vmid: tiny_extension.variables() for vmid in ("256", "257", "258", "259")}
+    wishes = {vmid: tiny_extension.variables() for vmid in ("256", "257", "258", "259", "255")}
     wishes["258"]["cuda_extensions_tmpdir"] = "/small"
     expected = {
         "256": "no working nvcc for CUDA 13.0",  # [1, 3]
         "257": "built for the CPU only",  # [1]
         "258": "free space, or set cuda_extensions_tmpdir to a larger disk",  # [90]
         "259": "setuptools is missing",  # [91]
+        "255": "ninja is missing",  # [89]
     }
-    containers = started(box, *VMIDS)
+    containers = started(box, *VMIDS[1:], VMIDS[0])
     containers[0].run(
         "mv /usr/local/cuda-13.0 /root/ && mkdir -p /usr/local/cuda-12.8/bin && cd /usr/local/cuda-12.8/bin && "
         "printf '#!/bin/sh\\necho Cuda compilation tools, release 12.8, V12.8.93\\n' > nvcc && chmod +x nvcc"
@@ -217,7 +218,10 @@ def test_obstacles_in_the_machine(box: Box) -> None:
     # What a CPU build of torch says of itself; the real one's behaviour is a fixture of the classifier's tests.
     containers[1].run(f'sed -i "s/^cuda.*=.*/cuda: Optional[str] = None/" {SITE}/torch/version.py')
     containers[2].run("mkdir /small && mount -t tmpfs -o size=20m none /small")
-    containers[3].run("/opt/training/bin/pip uninstall -qy setuptools")
+    containers[3].run("/opt/training/bin/python -m pip uninstall -qy setuptools")
+    containers[4].run(
+        "/opt/training/bin/python -m pip uninstall -qy ninja; rm -f /usr/bin/ninja /opt/training/bin/ninja"
+    )
     outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
     for container in containers:
         assert expected[container.vmid] in outcomes[container.vmid].sentence, outcomes[container.vmid].result.output

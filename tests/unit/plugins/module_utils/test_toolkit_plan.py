@@ -163,6 +163,11 @@ def test_a_wanted_version_takes_the_compilers_parts_along() -> None:
     assert asked["cuda-cudart-dev-13-0"] == "13.0.96-1"
 
 
+def test_a_wanted_version_of_another_series_does_not_bring_that_series() -> None:
+    asked = plan.requests("13-0", ROOTS_13, {"cuda-nvcc-12-8": "12.8.93-1"}, {}, OFFERED)
+    assert not [name for name in asked if name.endswith("12-8")]
+
+
 def test_a_version_that_nobody_offers_shows_the_candidates() -> None:
     with pytest.raises(PlanError, match=r"no version 13.0.99-1 .* offer 13.0.88-1, 13.0.48-1"):
         plan.requests("13-0", ROOTS_13, {"cuda-nvcc-13-0": "13.0.99-1"}, {}, OFFERED)
