@@ -254,7 +254,7 @@ class Job:
                 " their tools from there; run the role torch_environment",
             )
         if not compiler.ninja(self.host, self.torch):
-            # Without it torch compiles one file after the other and never looks at PYTORCH_NVCC: all targets, for hours.
+            # Without it torch compiles one file after the other and never looks at PYTORCH_NVCC: hours.
             raise JobError("no_ninja", f"{self.wish.what}: ninja is missing or does not run; run the role cuda_toolkit")
         headers = distributions.python_headers(self.host, self.torch["path"], self.torch.get("python_version"))
         if headers and not headers.get("exists"):
