@@ -25,7 +25,7 @@ TORCH = "2.13.0+cpu"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # Without tokenizers and the hub client of a release's own.
 REQUIRED = (
-    "numpy", "packaging", "pyyaml", "regex", "requests", "safetensors", "tqdm", "filelock", "typer", "einops",
+    "numpy", "packaging", "pyyaml", "regex", "requests", "safetensors", "tqdm", "filelock", "typer", "einops", "httpx2",
     "huggingface_hub==1.33.0", "tokenizers==0.22.2",
 )  # fmt: skip
 RELEASES: dict[str, tuple[str, ...]] = {

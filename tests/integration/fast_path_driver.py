@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs in a training interpreter: asks for the binding of many families under many conditions, each in a fork of its own.
+"""Runs in a training interpreter: asks for the binding of many families under many conditions, each in its own fork.
 
 What is slow to import and has nothing to do with the fast path (torch, transformers' base) is imported once, with the
-folder ``start`` on the path, as it would be in a training job that has those packages. A fork then replaces that folder by
-its scenario's, and may claim a GPU. Request on stdin, answer on stdout, both JSON; see test_fast_path_matrix.py.
+folder ``start`` on the path, as it would be in a training job that has those packages. A fork then replaces that folder
+by its scenario's, and may claim a GPU. Request on stdin, answer on stdout, both JSON; see test_fast_path_matrix.py.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from . import explain, hub
 from .design import FLAG, Design, read_design, unwrap
 from .families import FUNCTIONS, Family, Function, census, find_family
 from .packages import describe, distribution_of, file_of, import_function, missing_arguments, version_of
@@ -26,8 +27,6 @@ _ALIASES = {"mamba_inner_fn": ("mamba_inner_fn", "falcon_mamba_inner_fn")}
 _LAZY_CONV = "_lazy_load_causal_conv1d"
 # Names that a release asks of a package which never had them, and the release that asks for the right one.
 _NEVER_THERE = {"recurrent_gated_delta_rule": "5.17.0"}
-# Folders in the path of a function that the package kernels has loaded.
-_HUB = ("/models--", "/kernels--", "/kernels-community/")
 
 
 class NotSupported(Exception):
@@ -35,7 +34,11 @@ class NotSupported(Exception):
 
 
 class MixerError(Exception):
-    """A layer's constructor raised; the cause is the exception itself."""
+    """A layer's constructor raised; the cause is the exception itself. What was loaded before stays known."""
+
+    def __init__(self, module: Any, design: Design) -> None:
+        super().__init__("a layer cannot be built")
+        self.module, self.design = module, design
 
 
 def text_config(config: Mapping[str, Any]) -> Any:
@@ -114,11 +117,14 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
     family = family_and_text[0] if family_and_text else None
     if failure is None and family:
         try:
-            module, design, mixer = load(family, config)
+            module, design, _mixer = load(family, config)
         except NotSupported as error:
             return {**result, "state": "unknown", "error": str(error), "sentence": str(error)}
         except MixerError as error:
-            failure = f"A layer of {family.modeling} cannot be built: {describe(error.__cause__ or error)}."
+            module, design = error.module, error.design
+            # A kernel of the hub that is not in the cache is no fault of the host: this check does not go online.
+            if not (design.kernels and hub.decides()):
+                failure = f"A layer of {family.modeling} cannot be built: {describe(error.__cause__ or error)}."
         except Exception as error:
             # Up to transformers 5.14 a broken package takes the whole modeling file down.
             failure = f"{family.modeling} cannot be imported: {describe(error)}."
@@ -134,8 +140,8 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
             "that is not known here (no flag, no decorator): whether the fast path is bound cannot be told.",
         }
     result["functions"] = bound_functions(family, module, design, bool(result["gpu"]["count"]))
-    result["warnings"] += kernels_warning(result["kernels"], result["transformers"])
-    _judge(result, design)
+    result["warnings"] += hub.warnings(result["kernels"], result["transformers"])
+    explain.judge(result, design)
     return result
 
 
@@ -148,6 +154,7 @@ def versions() -> dict[str, Any]:
         "transformers": version_of("transformers"),
         "triton": version_of("triton"),
         "kernels": version_of("kernels"),
+        "flash_linear_attention": version_of("flash-linear-attention"),
         "packages": {p: distribution_of(p)[1] for p in ("causal_conv1d", "fla", "mamba_ssm", "flash_attn")},
     }
 
@@ -203,7 +210,7 @@ def load(family: Family, config: Mapping[str, Any]) -> tuple[Any, Design, Any]:
         except NotSupported:
             raise
         except Exception as error:
-            raise MixerError from error
+            raise MixerError(module, design) from error
     return module, design, mixer
 
 
@@ -228,17 +235,18 @@ def bound_functions(family: Family, module: Any, design: Design, gpu: bool) -> l
     if lazy is not None:
         update, forward = lazy() if gpu else (None, None)
     entries = []
+    hubs = {kernel.replace("-", "_") for kernel in design.kernels} if hub.decides() else set()
     for name in names:
         if lazy is not None and name in ("causal_conv1d_fn", "causal_conv1d_update"):
             implementation = forward if name == "causal_conv1d_fn" else update
         else:
             found = [getattr(module, alias, None) for alias in _ALIASES.get(name, (name,))]
             implementation = next((f for f in found if f is not None), None)
-        bound = implementation is not None if gpu or implementation is not None else None
-        direct = _direct(FUNCTIONS[name])
-        if bound is None and direct["state"] != "ok":
-            bound = False
-        entries.append(_entry(name, bound, direct, implementation, FUNCTIONS[name]))
+        direct, asks_hub = _direct(FUNCTIONS[name]), any(FUNCTIONS[name].package in kernel for kernel in hubs)
+        bound: bool | None = implementation is not None
+        if not bound and (asks_hub or (not gpu and direct["state"] == "ok")):
+            bound = None
+        entries.append({**_entry(name, bound, direct, implementation), "asks_hub": asks_hub})
     flag = getattr(module, FLAG, None)
     if gpu and flag is False and entries and all(entry["bound"] for entry in entries):
         entries[0]["note"] = f"{module.__name__}.{FLAG} is False although every function is there"
@@ -278,117 +286,15 @@ def _entry(
         "error": direct["error"],
         "note": None,
         "hub": False,
+        "asks_hub": False,
     }
     if bound and implementation is not None:
         qualname = getattr(implementation, "__qualname__", type(implementation).__qualname__)
         entry["implementation"] = f"{getattr(implementation, '__module__', '?')}.{qualname}"
         entry["file"] = file_of(implementation) or direct["file"]
-        entry["hub"] = any(part in str(entry["file"]) for part in _HUB)
+        entry["hub"] = hub.is_from_hub(entry["file"])
         entry["error"] = None
         dropped = missing_arguments(implementation, function)
         if dropped:
             entry["note"] = f"does not take {', '.join(dropped)}: what callers pass there is dropped silently"
     return entry
-
-
-def _judge(result: dict[str, Any], design: Design) -> None:
-    """Fill ``state``, ``sentence`` and ``warnings`` from the entries."""
-    version, entries = result["transformers"], result["functions"]
-    for entry in entries:
-        if entry["bound"] is False and entry["importable"]:
-            entry["error"] = _why_not_bound(entry, design, result)
-        elif entry["bound"] is None:
-            entry["error"] = entry["error"] or f"transformers {version} binds {entry['name']} only where it sees a GPU"
-    unbound = [e for e in entries if e["bound"] is False]
-    undecided = [e for e in entries if e["bound"] is None]
-    dropped = [e for e in entries if e["note"]]
-    if unbound:
-        states = {e["state"] for e in unbound}
-        result["state"] = "absent" if states == {"absent"} else "broken"
-        names = ", ".join(e["name"] for e in unbound)
-        result["sentence"] = (
-            f"{result['layers_sentence'].split(';')[0]}; {len(unbound)} of {len(entries)} functions run the slow "
-            f"PyTorch reference ({names}): {unbound[0]['error']}."
-        )
-        if design.name == "decorator" and _before(version, (5, 20, 2)):
-            result["warnings"].append(
-                f"transformers {version} ignores the borders of packed sequences in these functions, without an error."
-            )
-    elif undecided:
-        result["state"] = "unknown"
-        result["sentence"] = (
-            f"{len(undecided)} of {len(entries)} functions are undecided: transformers {version} binds them only where "
-            f"it sees a GPU ({result['gpu'].get('reason', 'none here')})."
-        )
-    elif dropped:
-        result["state"] = "broken"
-        result["sentence"] = f"{dropped[0]['name']} is bound, but {dropped[0]['note']}."
-    else:
-        result["state"] = "ok"
-        result["sentence"] = (
-            f"All {len(entries)} functions that the {result['fast_layers']} of {result['total']} layers with a "
-            f"{result['kind']} call are bound."
-        )
-
-
-def hub_decides() -> bool:
-    """Whether transformers asks the hub for kernels instead of importing the local package (5.0 to 5.14)."""
-    try:
-        from transformers.integrations import hub_kernels
-
-        # Up to 5.5 the switch USE_HUB_KERNELS does not reach the loader: that the package is there decides.
-        if hasattr(hub_kernels, "_kernels_available"):
-            return bool(hub_kernels._kernels_available)
-        return bool(hub_kernels.is_kernels_available() and hub_kernels._kernels_enabled)
-    except Exception:
-        return version_of("kernels") is not None
-
-
-def kernels_warning(kernels: str | None, version: str | None) -> list[str]:
-    """A sentence when the installed package kernels is outside of what this transformers takes."""
-    try:
-        from transformers.utils import import_utils
-
-        low, high = import_utils.KERNELS_MIN_VERSION, getattr(import_utils, "KERNELS_MAX_VERSION", None)
-        if kernels is None or import_utils.is_kernels_available():
-            return []
-    except Exception:
-        return []
-    window = f"{low} or later" if high is None else f"{low} or later, and before {high}"
-    return [f"kernels {kernels} is not what transformers {version} takes ({window}): kernels of the hub are off."]
-
-
-def _before(version: str | None, limit: tuple[int, ...]) -> bool:
-    numbers = tuple(int(word) for word in (version or "0").split(".")[:3] if word.isdigit())
-    return numbers < limit
-
-
-def _why_not_bound(entry: dict[str, Any], design: Design, result: dict[str, Any]) -> str:
-    """The function imports by hand, and yet transformers did not take it: say which of its rules is behind that."""
-    version = result["transformers"]
-    if entry["note"]:
-        return str(entry["note"])
-    local = {name.replace("-", "_") for name in design.kernels}
-    if local and entry["package"] not in local and entry["package"] != "fla":
-        return (
-            f"transformers {version} takes {entry['name']} of this family from the hub alone "
-            f"({', '.join(sorted(design.kernels))}), never from {entry['distribution']}; install transformers 5.15 or "
-            "newer, or the package kernels where the hub can be reached"
-        )
-    if entry["package"] in local and hub_decides():
-        switch = "uninstall kernels" if _before(version, (5, 14)) else "set USE_HUB_KERNELS=0 or uninstall kernels"
-        return (
-            f"{entry['distribution']} imports, but transformers {version} does not try it while the package kernels "
-            f"({result['kernels']}) is installed: it takes the hub's kernel instead, which is not in the cache here "
-            f"(and this check does not go online); {switch}"
-        )
-    if design.name == "decorator":
-        if entry["package"] == "fla" and version_of("flash-linear-attention") is None and _before(version, (5, 17)):
-            return (
-                f"fla-core is installed alone: transformers {version} finds fla.ops only with the whole "
-                "flash-linear-attention; install it, at fla-core's version"
-            )
-        return f"{entry['name']} imports, but transformers {version} did not take it when it was imported"
-    if entry["package"] not in {p for p, v in result["packages"].items() if v}:
-        return f"{entry['package']} imports but has no package metadata, which transformers {version} demands"
-    return f"{entry['name']} imports, but transformers {version} did not bind it"

@@ -67,9 +67,8 @@ def read_design(source: str) -> Design:
 
 def _lazy_kernels(tree: ast.AST) -> list[str]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = [
-        a.value for c in calls if _name(c) == "lazy_load_kernel" for a in c.args[:1] if isinstance(a, ast.Constant)
-    ]
+    lazy = [call.args[0] for call in calls if _name(call) == "lazy_load_kernel" and call.args]
+    names = [str(argument.value) for argument in lazy if isinstance(argument, ast.Constant)]
     return [*names, *("causal-conv1d" for c in calls if _name(c) == "_lazy_load_causal_conv1d")]
 
 

@@ -73,6 +73,7 @@ class Qwen3_5GatedDeltaNet:
         global chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
         if torch.cuda.is_available() and not lazy_load_kernel("causal-conv1d"):
             from causal_conv1d import causal_conv1d_fn, causal_conv1d_update
+        if torch.cuda.is_available():
             from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
         is_fast_path_available = True
 def lazy_load_kernel(name):
@@ -178,8 +179,22 @@ def test_hub_kernels_instead_of_the_local_package(ask: Ask, tmp_path: Path) -> N
     fakes.fla(fakes.conv(tmp_path, CONV), DELTA)
     fakes.write(tmp_path, {"kernels/__init__.py": "", **fakes.metadata("kernels", "0.12.0")})
     found = ask(MIXER_FLAG, version="5.5.4")
-    assert (found["state"], functions(found, "bound")) == ("broken", [False] * 4)
-    assert "uninstall kernels" in found["sentence"]
+    assert (found["state"], functions(found, "bound")) == ("unknown", [None, None, True, True])
+    assert "takes them from the hub while the package kernels (0.12.0) is installed" in found["sentence"]
+    assert found["sentence"].endswith("; uninstall kernels.")
+
+
+def test_bound_to_a_kernel_of_the_hub(ask: Ask, tmp_path: Path) -> None:
+    """The local package is not even installed: what the hub's cache holds is bound, and is said to come from there."""
+    fakes.fla(tmp_path, DELTA)
+    place = "kernels/models--kernels-community--causal-conv1d"
+    files = {"kernels/__init__.py": "", f"{place}/causal_hub.py": CONV, **fakes.metadata("kernels", "0.12.0")}
+    fakes.write(tmp_path, files)
+    cached = f"        import sys\n        sys.path.append({str(tmp_path / place)!r})\n"
+    cached += "        from causal_hub import causal_conv1d_fn, causal_conv1d_update\n"
+    found = ask(MIXER_FLAG.replace("        is_fast", cached + "        is_fast"), version="5.5.4")
+    assert (found["state"], functions(found, "bound")) == ("ok", [True] * 4), found["sentence"]
+    assert functions(found, "hub") == [True, True, False, False]
 
 
 def test_arguments_that_would_be_dropped_are_broken(ask: Ask, tmp_path: Path) -> None:
@@ -234,8 +249,8 @@ def test_a_name_that_no_release_has_is_said_to_be_transformers_fault(ask: Ask, t
     found = ask(text, version="5.15.1")
     assert found["state"] == "broken"
     assert (
-        "(recurrent_gated_delta_rule): transformers 5.15.1 asks fla for recurrent_gated_delta_rule, which no release of "
-        "it has, so decoding is slow whatever is installed, and training is not; install transformers 5.17.0."
+        "(recurrent_gated_delta_rule): transformers 5.15.1 asks fla for recurrent_gated_delta_rule, which no release "
+        "of it has, so decoding is slow whatever is installed, and training is not; install transformers 5.17.0."
     ) in found["sentence"]
 
 
