@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
     def _wait(self, started: dict[str, Any], limit: float, variables: dict[str, Any]) -> dict[str, Any]:
         """Look until the result is there; its content. What runs on in the container is said when we give up."""
         host = str(variables.get("inventory_hostname") or "")
-        reporter = Reporter(host, lambda line: display.display(line))
+        reporter = Reporter(host, display.display)
         status = STATUS.format(name=normalise_name(str(self._task.args.get("name"))))
         begun, seen, failures = time.monotonic(), time.monotonic(), 0
         while True:

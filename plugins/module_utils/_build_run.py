@@ -70,7 +70,8 @@ def run_logged(
     with open(log, "ab") as output:
         output.write(f"$ {' '.join(command)}\n".encode())
         output.flush()
-        process = subprocess.Popen(
+        # run_command of a module waits for the end and keeps all output in memory.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             command,
             env=dict(environment),
             cwd=folder,

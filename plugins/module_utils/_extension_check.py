@@ -79,7 +79,7 @@ def import_problem(
     names = [*description.compiled, *description.modules]
     command = [build.python, "-I", "-c", PROGRAM, place, " ".join(names), " ".join(description.functions)]
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function  # no module here to run it
             command,
             env=dict(environment),
             cwd="/",

@@ -16,6 +16,9 @@ Settings come by environment: PROXMOX_GPU_NVCC (the real one), _TARGETS ("sm_90 
 file).
 """
 
+# It is a program of its own, with no module around it.
+# pylint: disable=ansible-bad-function
+
 from __future__ import annotations
 
 import json

@@ -155,7 +155,7 @@ def test_another_nvcc_on_path_and_a_turned_link_do_not_matter(box: Box) -> None:
 
 
 def test_each_obstacle_is_one_sentence_and_nothing_is_installed(box: Box, registered: str) -> None:
-    wishes = {
+    wishes: dict[str, dict[str, object]] = {
         "250": {"cuda_toolkit_extra_packages": ["cuda-13-0"]},
         "251": {"cuda_toolkit_versions": {"cuda-nvcc-13-0": "13.0.88-1", "cuda-crt-13-0": "13.0.48-1"}},
         "252": {"cuda_toolkit_versions": {"cuda-nvcc-13-0": "13.0.99-1"}},
