@@ -236,10 +236,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     options = module.params
+    timeout = options["timeout"] or TIMEOUTS[options["action"]]
     answer = child.run(
         options["python"],
-        {name: options[name] for name in ASKED},
-        options["timeout"] or TIMEOUTS[options["action"]],
+        # A proof that runs out of time says how far it came, so it has to know of the end before the end.
+        {**{name: options[name] for name in ASKED}, "limit": 0.9 * timeout},
+        timeout,
         options["user"],
         options["environment"],
         options["environment_files"],

@@ -222,8 +222,8 @@ def bound_functions(family: Family, module: Any, design: Design, gpu: bool) -> l
             function = FUNCTIONS.get(item.function) or Function(item.function, item.package, item.package, ())
             pair = unwrap(getattr(module, item.attribute, None))
             implementation, reference = pair if pair else (None, None)
-            bound = None if pair is None else implementation is not reference
-            entries.append(_entry(item.function, bound, _direct(function), implementation, function))
+            taken = None if pair is None else implementation is not reference
+            entries.append(_entry(item.function, taken, _direct(function), implementation, function))
         return entries
     names = [
         name

@@ -32,20 +32,6 @@ _DISTRIBUTIONS = (
     "apache_tvm_ffi-",
     "tilelang-",
 )
-# Distributions whose version decides what a proof says, beside the GPU and its driver.
-_PROVEN = (
-    "torch",
-    "transformers",
-    "triton",
-    "fla-core",
-    "flash-linear-attention",
-    "causal-conv1d",
-    "mamba-ssm",
-    "kernels",
-    "tilelang",
-    "apache-tvm-ffi",
-)
-ABSENT = "absent"
 
 
 def stamps(site_packages: list[str]) -> dict[str, list[float]]:
@@ -94,17 +80,6 @@ def believe(recorded: Any, key_: str) -> dict[str, Any] | None:
         return None
     binding = recorded.get("binding")
     return dict(binding) if isinstance(binding, Mapping) else None
-
-
-def proof_key(distributions: Mapping[str, str], driver: str | None, gpus: list[Mapping[str, Any]]) -> dict[str, str]:
-    """What a proof depends on, part by part, so that a difference can be named. Pure.
-
-    :param distributions: {normalised name: version} of the training environment; ``gpus`` have a ``name`` each.
-    """
-    names = [str(gpu.get("name")) for gpu in gpus]
-    found = {f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in names}
-    key_ = {name: str(distributions.get(name) or ABSENT) for name in _PROVEN}
-    return {**key_, "driver": driver or ABSENT, "gpu": ", ".join(sorted(found)) or ABSENT}
 
 
 def proof_record(report: Mapping[str, Any], figures: list[dict[str, Any]], when: str) -> dict[str, Any]:

@@ -129,6 +129,7 @@ def test_the_request_and_the_launch_conditions_arrive(run: Run, proving: str, tm
     )
     request, environment = json.loads((tmp_path / "request.json").read_text())
     assert {name: request[name] for name in options} == options
+    assert request["limit"] == 0.9 * 1800
     assert (environment["CUDA_VISIBLE_DEVICES"], environment["TOKEN_FILE"]) == ("1", "/run/token")
 
 
