@@ -34,7 +34,7 @@ ROLES = (
 COLLECTION = Path(__file__).resolve().parents[2]
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_SECRET = re.compile(r"token|secret|password|passwd|credential|api_?key", re.IGNORECASE)
+_SECRET = re.compile(r"token(?!iz)|secret|password|passwd|credential|api_?key", re.IGNORECASE)
 
 
 def role_defaults(loader: DataLoader, role: str) -> dict[str, Any]:
