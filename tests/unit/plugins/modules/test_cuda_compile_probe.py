@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_targets_in_torchs_spelling() -> None:
 
 
 def test_the_toolkit_of_torchs_major() -> None:
-    facts = {
+    facts: dict[str, dict[str, Any]] = {
         "torch": {"version": "2.14.1", "cuda": "13.0"},
         "toolkit": {"nvccs": [{**NVCC, "version": "12.8.93"}, NVCC]},
     }

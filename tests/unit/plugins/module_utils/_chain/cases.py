@@ -65,7 +65,7 @@ def without_torch(change: Callable[[Facts], Any]) -> Callable[[Facts], Any]:
     return both
 
 
-GPU = {"host": hosts.with_gpu}
+GPU: dict[str, Any] = {"host": hosts.with_gpu}
 OTHER_NVCC = {**hosts.NVCC, "path": "/usr/bin/nvcc", "version": "12.8.93", "package": "nvidia-cuda-toolkit"}
 MINOR_NVCC = {**hosts.NVCC, "version": "13.2.86", "home": "/usr/local/cuda-13.2", "package": "cuda-nvcc-13-2"}
 LOCAL = hosts.entry(uri="file:/var/cuda-repo-debian12-13-0-local", signed_by="/k.gpg")

@@ -95,7 +95,7 @@ def never(*_arguments: Any) -> Any:
 
 
 def test_binding_is_asked_live_without_a_record(environment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"state": "ok", "transformers": "5.17.0", "functions": [], "error": None}
+    answer: dict[str, Any] = {"state": "ok", "transformers": "5.17.0", "functions": [], "error": None}
     monkeypatch.setattr(binding, "ask", lambda _python, _wishes: answer)
     facts = binding.observe(environment.host, {"family": "qwen3_5"}, {"torch": TORCH})
     assert (facts["source"], facts["state"], facts["model"]) == ("live", "ok", "qwen3_5")
