@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 .DEFAULT_GOAL := help
-.PHONY: help setup debian core219 lint unit integration molecule test e2e demo testbed-up testbed-down testbed-status clean
+.PHONY: help setup debian core219 lint unit integration molecule test e2e nightly demo \
+	testbed-up testbed-down testbed-status fast_path_proof.py clean
 MAKEFLAGS += --no-print-directory
 PYTHON := .venv/bin/python
 BENCHMARKS := $(patsubst tests/benchmarks/%.py,bench-%,$(wildcard tests/benchmarks/*.py))
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z0-9._-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 30
 	@for name in $(BENCHMARKS); do echo "  make $$name"; done
 
 setup: ## the pinned tools in .venv (a second run is instant)
@@ -40,6 +41,12 @@ molecule: setup debian ## molecule scenarios on the node in a box
 
 e2e: setup debian ## the whole chain with the long build
 	@$(PYTHON) tools/stages.py e2e
+
+nightly: setup ## try the newest transformers, whatever it is today
+	@$(PYTHON) tools/stages.py nightly
+
+fast_path_proof.py: setup ## the proof of a fast path as one file, to run anywhere: build/fast_path_proof.py
+	@$(PYTHON) tools/fast_path_proof.py build/fast_path_proof.py
 
 testbed-up: setup debian ## start the node in a box
 	@$(PYTHON) -m testbed up

@@ -100,7 +100,10 @@ STAGES: dict[str, list[Step]] = {
         ),
     ],
     "e2e": [
-        Step("long build", pytest(PYTHON, "e2e.xml", "tests/e2e"), "e2e.xml", minutes=60),
+        Step("long build", pytest(PYTHON, "e2e.xml", "-o", "timeout=2700", "tests/e2e"), "e2e.xml", minutes=60),
+    ],
+    "nightly": [
+        Step("newest transformers", pytest(PYTHON, "nightly.xml", "-o", "timeout=600", "tests/nightly"), "nightly.xml"),
     ],
 }
 NEED_THE_BOX = ("integration", "molecule", "e2e")
