@@ -26,6 +26,7 @@ from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.connection_link import Link, links
 
 VMID = 315
+pytestmark = pytest.mark.timeout(240)
 QUICK = 15  # seconds, on a loaded machine, for what must not hang
 
 both = pytest.mark.parametrize("runner", [True, False], ids=["resident", "plain"])
@@ -351,7 +352,6 @@ def test_a_full_container_keeps_the_old_file(
 
 
 @both
-@pytest.mark.timeout(240)
 def test_a_command_that_says_nothing_for_90_seconds(guest: Container, connect: Any, runner: bool) -> None:
     link = established(connect, guest.vmid, runner)
     assert link.sh("sleep 90; echo done") == (0, b"done\n", b"")
