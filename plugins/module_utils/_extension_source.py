@@ -60,7 +60,17 @@ def fetch(
     if finished.status != 0 or not archives:
         cause = classify(read_log(log), build)
         raise SourceError(cause.id, cause.sentence)
+    # 1.7 asks pip for 1.7.0; the key and the installed version would differ ever after.
+    found = version_in(archives[0])
+    if found != version:
+        raise SourceError("version", f"{build.what}: the index has version {found} for it; write version: {found}")
     return os.path.join(folder, archives[0])
+
+
+def version_in(archive: str) -> str:
+    """The version in a source archive's name: ``causal_conv1d-1.7.0.tar.gz`` -> ``1.7.0``."""
+    stem = next((archive[: -len(ending)] for ending in ARCHIVES if archive.endswith(ending)), archive)
+    return stem.rpartition("-")[2]
 
 
 def check(what: str, archive: str, expected: str | None, origin: str) -> str:

@@ -184,14 +184,16 @@ def test_early_obstacles_are_one_sentence_each(box: Box) -> None:
         "257": tiny_extension.variables("absent"),
         "258": tiny_extension.variables(targets=("7.0",)),
         "259": tiny_extension.variables(version="2.0"),
+        "255": tiny_extension.variables(version="1"),
     }
     expected = {
         "256": "expects 0000",
         "257": "lacks absent.cu: this version cannot be built",
         "258": "cannot compile for sm_70; it knows",  # [43]
         "259": "no source archive for tiny-gpu-ops==2.0",
+        "255": "write version: 1.0",
     }
-    containers = started(box, *VMIDS[1:])
+    containers = started(box, *VMIDS)
     outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
     for container in containers:
         assert expected[container.vmid] in outcomes[container.vmid].sentence

@@ -31,6 +31,14 @@ def archive(path: Path, files: dict[str, str]) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("causal_conv1d-1.7.0.tar.gz", "1.7.0"), ("my-kernels-2.1.post1.zip", "2.1.post1"), ("x-1.0.tar.xz", "1.0")],
+)
+def test_the_version_in_a_name(name: str, version: str) -> None:
+    assert version_in(name) == version
+
+
 def test_the_folder_with_the_setup_is_found(tmp_path: Path) -> None:
     path = archive(
         tmp_path / "x-1.0.tar.gz", {"x-1.0/setup.py": "s", "x-1.0/csrc/a.cu": "a", "x-1.0/pyproject.toml": ""}
