@@ -288,7 +288,7 @@ class Environment:
             )
         if status == -signal.SIGKILL:
             return Refused(f"the installation into {self.path} was killed, most likely for lack of memory {where}")
-        if "ensurepip" in output and "venv" in command:
+        if "ensurepip is not" in output:
             return Refused(
                 f"{self.base_python} cannot make virtual environments, since its ensurepip is missing; install "
                 "python3-venv (role bootstrap), or name another torch_environment_python"
@@ -296,8 +296,15 @@ class Environment:
         problem = explain(output, log)
         if problem:
             return Refused(f"{problem.sentence} {where}", problem.transient)
+        if _is_full(self.path):
+            return Refused(f"the disk is full at {self.path}; grow it on the node with 'pct resize VMID rootfs +SIZE'")
         last: Any = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "nothing")
         return Refused(f"{' '.join(command[:3])} failed with status {status}; the last it printed was: {last} {where}")
+
+
+def _is_full(path: str) -> bool:
+    """Whether less than 4 MiB are free: venv hides the words of what it runs."""
+    return shutil.disk_usage(path).free < 4 << 20
 
 
 def _size(path: str) -> int:

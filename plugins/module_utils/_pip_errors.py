@@ -43,6 +43,14 @@ _RULES: tuple[_Rule, ...] = (
         "the container's disk is full; grow it on the node with 'pct resize VMID rootfs +SIZE', or delete something",
     ),
     _Rule(
+        "cpu_build_only",
+        False,
+        r"The user requested \(constraint\) torch!=(?P<version>\S+)\+cpu\b"
+        r"|[Bb]ecause [^\n]*torch!=(?P<version2>[\w.]+)\+cpu\b[^\n]*unsatisfiable",
+        "the indexes have torch {version} as a CPU build only, and a CUDA build is wanted; name an index that has one "
+        "(torch_environment_index_url), or set torch_environment_cpu_only for a host without a GPU",
+    ),
+    _Rule(
         "conflict",
         False,
         r"The conflict is caused by:\n(?:[^\n]*\n)*?"

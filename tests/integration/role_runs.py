@@ -21,6 +21,7 @@ PLAY = """
     - name: Give this host its own variables
       ansible.builtin.set_fact: {{"{{{{ item.key }}}}": "{{{{ item.value }}}}"}}
       loop: "{{{{ variables[inventory_hostname] | default({{}}) | dict2items }}}}"
+      loop_control: {{label: "{{{{ item.key }}}}"}}
     - name: Run the role
       ansible.builtin.include_role:
         name: proxmox_gpu.training.{role}

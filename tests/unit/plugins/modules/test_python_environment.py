@@ -6,15 +6,11 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
-import hashlib
 import json
 import shutil
 import subprocess
 import sys
-import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,46 +18,14 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.proxmox_gpu.training.plugins.modules import python_environment
+from tests.tiny_wheels import make_index
 
 pytestmark = pytest.mark.timeout(120)
 
 
-def make_wheel(folder: Path, name: str, version: str, requires: Iterable[str] = (), cuda: str | None = None) -> None:
-    """A wheel that holds one module; a stand-in for torch also says which CUDA it is for."""
-    module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
-    files = {
-        f"{module}/__init__.py": "",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        + "".join(f"Requires-Dist: {one}\n" for one in requires),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    if name == "torch":
-        files["torch/version.py"] = f"__version__ = '{version}'\ncuda = {cuda!r}\nhip = None\n"
-    record = [
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},{len(text)}"
-        for path, text in files.items()
-    ]
-    folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / f"{module}-{version}-py3-none-any.whl", "w") as wheel:
-        for path, text in files.items():
-            wheel.writestr(path, text)
-        wheel.writestr(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,"]))
-
-
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheels")
-    make_wheel(folder, "torch", "2.14.1", ["triton==3.8.0"], "13.0")
-    make_wheel(folder, "torch", "2.14.1+cpu")
-    make_wheel(folder, "torch", "2.15.0", ["triton==3.9.0"], "13.2")
-    for version in ("3.8.0", "3.9.0"):
-        make_wheel(folder, "triton", version)
-    for version in ("4.57.6", "5.17.0"):
-        make_wheel(folder, "transformers", version, ["tokenizers<0.23" if version[0] == "4" else "tokenizers>=0.23"])
-    make_wheel(folder, "flash-linear-attention", "0.6.0", ["transformers>=5.6.2,<6"])
-    for name, version in (("tokenizers", "0.22.0"), ("tokenizers", "0.23.0"), ("einops", "0.8.0"), ("einops", "0.8.1")):
-        make_wheel(folder, name, version)
-    return folder
+    return make_index(tmp_path_factory.mktemp("wheels"))
 
 
 class Machine:
@@ -147,7 +111,7 @@ WISHES = {"transformers": "4.57.6", "einops": "0.8.0"}
 def test_check_mode_makes_nothing(fresh: Machine) -> None:
     promised = fresh.run(packages=WISHES, _ansible_check_mode=True, _ansible_diff=True)
     assert promised["changed"] is True
-    assert promised["requirements"] == ["torch==2.14.1,!=2.14.1+cpu", "einops==0.8.0", "transformers==4.57.6"]
+    assert promised["requirements"] == ["torch==2.14.1", "einops==0.8.0", "transformers==4.57.6"]
     assert promised["diff"]["after"].splitlines() == promised["requirements"]
     assert not fresh.path.exists()
 
@@ -261,6 +225,14 @@ def test_too_small_a_disk_is_told_before_anything_is_made(fresh: Machine) -> Non
     failed = fresh.run(status=1, minimum_free_bytes=1 << 60)
     assert "GiB are needed for torch (torch_environment_minimum_free_bytes)" in failed["msg"]
     assert not fresh.path.exists()
+
+
+def test_an_index_that_has_only_the_cpu_build_is_told(fresh: Machine) -> None:
+    failed = fresh.run(status=1, torch="2.13.0")
+    assert failed["msg"].startswith(
+        "the indexes have torch 2.13.0 as a CPU build only, and a CUDA build is wanted; name an"
+    )
+    assert "torch" not in fresh.versions()
 
 
 def test_a_missing_interpreter_is_named(fresh: Machine) -> None:
