@@ -28,3 +28,9 @@ fake_gpu() {
     mknod -m 666 /fake/dev/nvidia-uvm c 511 0
     touch "/usr/lib/x86_64-linux-gnu/libcuda.so.$1"
 }
+
+# A person's own pip, which knows nothing of the environment's constraint file.
+own_pip() {
+    PIP_CONFIG_FILE=/dev/null /opt/training/bin/pip --quiet --disable-pip-version-check \
+        --cert /etc/ssl/certs/ca-certificates.crt "$@"
+}
