@@ -16,6 +16,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_so
     check,
     repair,
     unpack,
+    version_in,
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
 
