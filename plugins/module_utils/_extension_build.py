@@ -121,7 +121,11 @@ def why(finished: Finished, build: Build, log: str, timeout: float, killed: bool
         return None
     if killed or finished.status == -9:
         return classify("Killed\n", build)
-    return classify(read_log(log), build)
+    cause = classify(read_log(log), build)
+    if cause.id == "unknown" and (finished.status < 0 or finished.status in (130, 143)):
+        number = -finished.status if finished.status < 0 else finished.status - 128
+        return Cause("ended", f"{build.what}: somebody ended the build (signal {number}); run it again", "")
+    return cause
 
 
 def target_variables(description: Description, targets: t.Sequence[str]) -> dict[str, str]:

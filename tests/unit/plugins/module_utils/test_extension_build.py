@@ -77,6 +77,9 @@ def test_the_stand_in_for_nvcc_is_a_program(tmp_path: Path) -> None:
         (Finished(0, 5, False), False, "", None),
         (Finished(1, 5, True), False, "", "timeout"),
         (Finished(-9, 5, False), False, "", "memory"),
+        (Finished(-15, 5, False), False, "building", "ended"),
+        (Finished(143, 5, False), False, "building", "ended"),
+        (Finished(1, 5, False), False, "building", "unknown"),
         (Finished(1, 5, False), True, "ninja: build stopped: subcommand failed.", "memory"),
         (
             Finished(1, 5, False),
