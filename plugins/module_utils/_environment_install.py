@@ -294,10 +294,10 @@ class Environment:
                 "python3-venv (role bootstrap), or name another torch_environment_python"
             )
         problem = explain(output, log)
+        if (not problem or problem.kind == "other") and _is_full(self.path):
+            return Refused(f"the disk is full at {self.path}; grow it on the node with 'pct resize VMID rootfs +SIZE'")
         if problem:
             return Refused(f"{problem.sentence} {where}", problem.transient)
-        if _is_full(self.path):
-            return Refused(f"the disk is full at {self.path}; grow it on the node with 'pct resize VMID rootfs +SIZE'")
         last: Any = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "nothing")
         return Refused(f"{' '.join(command[:3])} failed with status {status}; the last it printed was: {last} {where}")
 

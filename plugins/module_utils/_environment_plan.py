@@ -92,11 +92,10 @@ def plan(installed: Mapping[str, str], torch: Torch, wish: Wish) -> Plan:
         movable |= {"torch", *torch.companions}
     requirements = [requirement(name, version) for name, version in sorted(wanted.items())]
     if moves_torch:
-        requirements.insert(0, requirement("torch", wish.torch))
-    pins = [f"{name}=={version}" for name, version in sorted(installed.items()) if name not in movable]
+        requirements.insert(0, _torch_requirement(wish))
     return Plan(
         requirements=tuple(requirements),
-        constraints=tuple(pins + (_not_the_cpu_build(wish) if moves_torch else [])),
+        constraints=tuple(f"{name}=={version}" for name, version in sorted(installed.items()) if name not in movable),
         # pip takes "2.14.1+cpu" for a good "2.14.1" and would leave it.
         uninstall=("torch",) if moves_torch and torch.version and not torch.problem else (),
     )
@@ -125,10 +124,11 @@ def _moves_torch(torch: Torch, wish: Wish) -> bool:
     return not satisfies(torch.version, wish.torch) or (not torch.cuda and not wish.cpu_only)
 
 
-def _not_the_cpu_build(wish: Wish) -> list[str]:
-    """For an exact wish of a CUDA build, bar the CPU build of that version, which pip would prefer ("+cpu" sorts up)."""
-    exact = requirement("torch", wish.torch).partition("==")[2]
-    return [f"torch!={exact}+cpu"] if not wish.cpu_only and exact.replace(".", "").isalnum() else []
+def _torch_requirement(wish: Wish) -> str:
+    """An exact wish for a CUDA build bars that version's CPU build, which pip would prefer ("+cpu" sorts up)."""
+    text = requirement("torch", wish.torch)
+    exact = text.partition("==")[2]
+    return f"{text},!={exact}+cpu" if not wish.cpu_only and exact.replace(".", "").isalnum() else text
 
 
 def moved(before: Mapping[str, str], after: Mapping[str, str], done: Plan) -> list[str]:

@@ -43,14 +43,6 @@ _RULES: tuple[_Rule, ...] = (
         "the container's disk is full; grow it on the node with 'pct resize VMID rootfs +SIZE', or delete something",
     ),
     _Rule(
-        "cpu_build_only",
-        False,
-        r"The user requested \(constraint\) torch!=(?P<version>\S+)\+cpu\b"
-        r"|[Bb]ecause [^\n]*torch!=(?P<version2>[\w.]+)\+cpu\b[^\n]*unsatisfiable",
-        "the indexes have torch {version} as a CPU build only, and a CUDA build is wanted; name an index that has one "
-        "(torch_environment_index_url), or set torch_environment_cpu_only for a host without a GPU",
-    ),
-    _Rule(
         "conflict",
         False,
         r"The conflict is caused by:\n(?:[^\n]*\n)*?"
@@ -156,16 +148,26 @@ _RULES: tuple[_Rule, ...] = (
         "{name} needs Python {need}, " + _OTHER_PYTHON,
     ),
     _Rule(
+        "cpu_build_only",
+        False,
+        r"that satisfies the requirement torch!=(?P<version>\S+)\+cpu,\S+ "
+        r"\(from versions:[^)\n]*[ ,](?P=version)\+cpu\b",
+        "the indexes have torch {version} as a CPU build only, and a CUDA build is wanted; name an index that has one "
+        "(torch_environment_index_url), or set torch_environment_cpu_only for a host without a GPU",
+    ),
+    _Rule(
         "no_such_package",
         False,
-        r"that satisfies the requirement (?P<name>\S+)(?: \(from [^)]+\))? \(from versions: none\)"
-        r"|[Bb]ecause \S+ was not found in the package registry and you require (?P<name2>[^,\s]+)",
+        r"that satisfies the requirement (?P<name>[\w.\[\]-]+)(?:![^,\s]*\+cpu,)?(?P<name2>\S*)(?: \(from [^)]+\))? "
+        r"\(from versions: none\)"
+        r"|[Bb]ecause \S+ was not found in the package registry and you require (?P<name3>[^,\s]+)",
         "no index offers {name}; check its name, " + _INDEXES,
     ),
     _Rule(
         "no_such_version",
         False,
-        r"that satisfies the requirement (?P<name>\S+) \((?:from [^)]+\) \()?from versions:"
+        r"that satisfies the requirement (?P<name>[\w.\[\]-]+)(?:![^,\s]*\+cpu,)?(?P<name2>\S*) "
+        r"\((?:from [^)]+\) \()?from versions:"
         r"[^)\n]*?(?<=[:,] )(?P<newest>(?:[^,)\n]+, ){0,2}[^,)\n]+)\)",
         "no index offers {name} for this Python and machine; the newest that they have are {newest}",
     ),

@@ -29,8 +29,8 @@ WISH = Wish("2.14.1", {"transformers": "5.17.0", "numpy": "2.2.6"})
 
 def test_an_empty_environment_gets_everything_at_once() -> None:
     found = plan({}, NONE, WISH)
-    assert found.requirements == ("torch==2.14.1", "numpy==2.2.6", "transformers==5.17.0")
-    assert found.constraints == ("torch!=2.14.1+cpu",)
+    assert found.requirements == ("torch==2.14.1,!=2.14.1+cpu", "numpy==2.2.6", "transformers==5.17.0")
+    assert found.constraints == ()
     assert found.installs_torch
 
 
@@ -69,14 +69,14 @@ def test_torch_is_not_moved_untold(torch: Torch, wish: Wish, words: list[str]) -
 
 def test_torch_is_moved_when_told_and_its_companions_with_it() -> None:
     found = plan(FULL, CUDA, Wish("2.15.0", WISH.packages, replace_torch=True))
-    assert found.requirements == ("torch==2.15.0",)
+    assert found.requirements == ("torch==2.15.0,!=2.15.0+cpu",)
     assert found.uninstall == ("torch",)
-    assert found.constraints == ("numpy==2.2.6", "transformers==5.17.0", "torch!=2.15.0+cpu")
+    assert found.constraints == ("numpy==2.2.6", "transformers==5.17.0")
 
 
 def test_a_cpu_build_is_replaced_when_told_although_its_version_fits() -> None:
     found = plan({"torch": "2.14.1+cpu"}, CPU, Wish("2.14.1", replace_torch=True))
-    assert (found.requirements, found.uninstall) == (("torch==2.14.1",), ("torch",))
+    assert (found.requirements, found.uninstall) == (("torch==2.14.1,!=2.14.1+cpu",), ("torch",))
 
 
 def test_a_host_without_gpu_keeps_its_cpu_build() -> None:
@@ -86,7 +86,7 @@ def test_a_host_without_gpu_keeps_its_cpu_build() -> None:
 
 def test_a_half_installed_torch_is_finished_without_being_told() -> None:
     found = plan({"triton": "3.8.0"}, Torch("2.14.1", "13.0", "its record is missing", ("triton",)), WISH)
-    assert found.requirements[0] == "torch==2.14.1"
+    assert found.requirements[0] == "torch==2.14.1,!=2.14.1+cpu"
     assert found.uninstall == ()
 
 

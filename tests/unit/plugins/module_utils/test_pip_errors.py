@@ -127,6 +127,16 @@ def test_a_login_in_an_index_is_not_shown() -> None:
     assert "secret" not in problem.sentence + problem.evidence
 
 
+def test_the_barred_cpu_build_is_not_part_of_the_name() -> None:
+    """The requirement for a CUDA build bars the CPU build of the same version, which is no news to the reader."""
+    text = "ERROR: Could not find a version that satisfies the requirement torch!=9.9+cpu,==9.9 (from versions: {})\n"
+    sentences = {versions: explain(text.format(versions)) for versions in ("none", "2.14.1, 2.15.0", "2.15.0, 9.9+cpu")}
+    kinds = [problem and problem.kind for problem in sentences.values()]
+    assert kinds == ["no_such_package", "no_such_version", "cpu_build_only"]
+    assert all("torch==9.9" in str(sentences[versions]) for versions in ("none", "2.14.1, 2.15.0"))
+    assert "torch 9.9 as a CPU build only" in str(sentences["2.15.0, 9.9+cpu"])
+
+
 def test_an_unknown_error_is_quoted() -> None:
     assert explain("Collecting x\nERROR: Something  new.\n") == PipProblem(
         "other", "the installation failed: ERROR: Something new", False, "ERROR: Something new"

@@ -111,7 +111,7 @@ WISHES = {"transformers": "4.57.6", "einops": "0.8.0"}
 def test_check_mode_makes_nothing(fresh: Machine) -> None:
     promised = fresh.run(packages=WISHES, _ansible_check_mode=True, _ansible_diff=True)
     assert promised["changed"] is True
-    assert promised["requirements"] == ["torch==2.14.1", "einops==0.8.0", "transformers==4.57.6"]
+    assert promised["requirements"] == ["torch==2.14.1,!=2.14.1+cpu", "einops==0.8.0", "transformers==4.57.6"]
     assert promised["diff"]["after"].splitlines() == promised["requirements"]
     assert not fresh.path.exists()
 
