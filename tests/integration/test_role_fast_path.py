@@ -91,15 +91,17 @@ def test_a_required_proof_without_a_gpu_fails_in_a_sentence(play: Callable[..., 
     assert "No GPU here" in result.output and "fast_path_require_proof" in result.output
 
 
+@pytest.fixture(scope="class")
+def gpu(host: Container) -> None:
+    host.run(GPU, stdin=(STANDINS / "training_interpreter.py").read_text())
+    host.write("/srv/proof.json", (STANDINS / "h200_proof_ok.json").read_text())
+
+
+@pytest.mark.usefixtures("gpu")
 class TestWithAGpu:
     """Everything from here on has the stand-ins for a GPU."""
 
     OPTIONS: dict[str, Any] = {"fast_path_training_user": "trainer", "fast_path_metrics_path": "/srv/fast_path.prom"}
-
-    @pytest.fixture(scope="class", autouse=True)
-    def gpu(self, host: Container) -> None:
-        host.run(GPU, stdin=(STANDINS / "training_interpreter.py").read_text())
-        host.write("/srv/proof.json", (STANDINS / "h200_proof_ok.json").read_text())
 
     def test_it_is_proven_as_the_training_user(self, host: Container, play: Callable[..., Any]) -> None:
         play(**self.OPTIONS).ok()
