@@ -48,7 +48,10 @@ _Rule = tuple[str, str, t.Callable[["Build", "re.Match[str]"], str]]
 
 _MATH = "set math_headers for this extension, or cuda_toolkit_math_libraries: true"
 HEADERS = (
-    (r"Python\.h", "the Debian package python3-dev (the headers of the Python that the environment was made with)"),
+    (
+        r"Python\.h|\S*pyconfig\.h",
+        "the Debian package python3-dev (the headers of the Python that the environment was made with)",
+    ),
     (
         r"cusparse\S*",
         "libcusparse-dev-{series}: " + _MATH,

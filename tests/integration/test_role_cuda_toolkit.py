@@ -198,22 +198,39 @@ def test_a_series_that_the_repository_lacks(box: Box, registered: str, tmp_path:
     assert json.loads(same_major.run(f"cat {RECORD}"))["key"]["nvcc"] == "13.2.86"
 
 
-def test_a_probe_that_fails_names_the_cause(box: Box) -> None:
-    """[15, 46] A C library that declares cospi, as glibc 2.41 does; a toolkit without one of its headers."""
-    clash, headless = role_runs.containers(box, (254, 255), prepared.snapshot("toolkit"))
-    clash.run(
-        f"rm {RECORD} && cd /usr/include && "
-        "printf '#ifdef __cplusplus\\nextern \"C\" double cospi(double) noexcept(true);\\n#endif\\n' >> math.h"
-    )
-    headless.run(
-        f"rm {RECORD} && rm -r {HOME}/targets/x86_64-linux/include/cccl/cub"
-        f" {HOME}/targets/x86_64-linux/include/cub; true"
-    )
-    outcomes = role_runs.run_role(ROLE, (clash, headless))
-    assert "declare cospi differently" in outcomes["254"].sentence
-    assert "glibc 2.41 or newer" in outcomes["254"].sentence
-    assert json.loads(clash.run(f"cat {RECORD}"))["cause"] == "glibc_clash"
-    assert "cub" in outcomes["255"].sentence
+def test_a_compiler_that_is_too_new_and_files_that_are_gone(box: Box) -> None:
+    """[15, 46] A gcc that this CUDA does not take is said before anything is tried; deleted headers and programs come
+    back."""
+    newer, headless, blind = role_runs.containers(box, (253, 254, 255), prepared.snapshot("toolkit"))
+    for name in ("gcc", "g++", "c++"):
+        newer.write(
+            f"/usr/local/bin/{name}",
+            f'#!/bin/sh\ncase $1 in -dump*) echo 17.1.0;; *) exec /usr/bin/{name} "$@";; esac\n',
+        )
+    newer.run(f"chmod +x /usr/local/bin/* && rm {RECORD}")
+    headless.run(f"rm {RECORD} && find {HOME}/ -name cub -type d | xargs rm -r")
+    blind.run(f"rm {HOME}/bin/nvcc")
+    outcomes = role_runs.run_role(ROLE, (newer, headless, blind))
+    assert "CUDA 13.0 takes gcc up to 15, and this container has gcc 17.1.0" in outcomes["253"].sentence
+    assert not newer.exists(RECORD)
+    assert (outcomes["254"].sentence, outcomes["255"].sentence) == ("", "")
+    assert json.loads(headless.run(f"cat {RECORD}"))["ok"] is True
+    assert "release 13.0" in blind.run(f"{HOME}/bin/nvcc --version")
+
+
+def test_a_probe_that_fails_names_the_cause_and_is_tried_again(box: Box) -> None:
+    """[46] A header that torch's own headers need is gone; it comes back, and so does the proof."""
+    (container,) = role_runs.containers(box, (254,), prepared.snapshot("toolkit"))
+    header = "/usr/include/python3.11/pyconfig.h"
+    container.run(f"rm {RECORD} && mv {header} /root/")
+    outcome = role_runs.run_one(ROLE, container)
+    assert "the compile probe: the header" in outcome.sentence
+    assert "pyconfig.h" in outcome.sentence
+    record = json.loads(container.run(f"cat {RECORD}"))
+    assert (record["ok"], record["cause"]) == (False, "header_missing")
+    container.run(f"mv /root/pyconfig.h {header}")
+    assert role_runs.run_one(ROLE, container).sentence == ""
+    assert json.loads(container.run(f"cat {RECORD}"))["ok"] is True
 
 
 def test_a_driver_in_the_container_is_a_fault_and_goes_on_request(box: Box, registered: str) -> None:
