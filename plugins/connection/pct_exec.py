@@ -187,206 +187,48 @@ all:
 """
 
 import contextlib
-import json
 import os
-import shlex
 import stat
 import subprocess
 import tempfile
-import time
-import typing as t
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
+from ansible.errors import AnsibleError, AnsibleFileNotFound
 from ansible.module_utils.common.text.converters import to_bytes, to_native, to_text
 from ansible.utils.display import Display
-from ansible.utils.path import makedirs_safe, unfrackpath
 
-from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import (
-    _pct_command,
-    _pct_outcome,
-    _pct_residence,
-    _pct_runner,
-    _pct_stream,
-    _pct_supervisor,
-    _pct_transfer,
-    _pct_vmid,
-)
-from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._pct_node import NodeConnection
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_stream, _pct_supervisor, _pct_transfer
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._pct_container import ContainerConnection
 
 display = Display()
 
+#: Up to this size a file goes to the runner as a whole, which saves a session.
+_SMALL = 1 << 18
 
-class Connection(NodeConnection):
-    """The node's connection, with each command and file going on into one container."""
+
+class Connection(ContainerConnection):
+    """What Ansible asks of a connection, for one container."""
 
     transport = "proxmox_gpu.training.pct_exec"
     has_pipelining = True
 
-    def _vmid(self) -> int:
-        value, origin = self.get_option_and_origin("vmid")
-        try:
-            return _pct_vmid.parse_vmid(value, origin or "unknown")
-        except _pct_vmid.VmidError as error:
-            raise AnsibleError(str(error)) from None
-
-    def _request(self, command: bytes, **details: t.Any) -> _pct_supervisor.Request:
-        mark, end = _pct_supervisor.new_marks()
-        try:
-            argv = _pct_command.container_argv(command, mark)
-        except ValueError as error:
-            raise AnsibleError(str(error)) from None
-        method = self.get_option("method")
-        return _pct_supervisor.Request(
-            vmid=self._vmid(),
-            method="pct" if method == "auto" and self._fell_back() else method,
-            argv=argv,
-            mark=mark,
-            end=end,
-            wait=self.get_option("attach_timeout"),
-            **details,
-        )
-
-    def _line(self, request: _pct_supervisor.Request) -> str:
-        line = _pct_supervisor.remote_command(request)
-        if len(line) > _pct_supervisor.MAX_REMOTE_BYTES:
-            raise AnsibleError(
-                f"The command is too long for a command line ({len(line)} bytes encoded, "
-                f"{_pct_supervisor.MAX_REMOTE_BYTES} at most); put it into a script or a file."
-            )
-        return line
-
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
         """Run a shell command line in the container; return its exit status, stdout and stderr as they were."""
-        display.vvv(f"PCT EXEC container {self._vmid()}: {to_text(cmd)}", host=self.node)
+        display.vvv(f"PCT EXEC container {self.vmid}: {to_text(cmd)}", host=self.node)
         command = to_bytes(cmd, errors="surrogate_or_strict")
         result = None
         if not (sudoable and self.become):
-            result = self._run_resident(command, in_data)
+            result = self.run_resident(command, in_data)
         if result is None:
-            result = self._run_plain(command, in_data, sudoable)[:3]
-        display.vvv(f"PCT EXEC container {self._vmid()}: ended with {result[0]}", host=self.node)
+            result = self.run_plain(command, in_data, sudoable)[:3]
+        display.vvv(f"PCT EXEC container {self.vmid}: ended with {result[0]}", host=self.node)
         return result
-
-    def _run_plain(
-        self, command: bytes, in_data: bytes | None = None, sudoable: bool = False, locate: bool = False
-    ) -> tuple[int, bytes, bytes, _pct_outcome.Report]:
-        """Run a command line through a session of its own."""
-        prompts = sudoable and getattr(self.become, "prompt", None)
-        request = self._request(command, stdin="pass" if in_data or prompts else "null", locate=locate)
-        with self._ended_on_error(request):
-            rc, stdout, stderr = self.run_on_node(self._line(request), in_data=in_data, sudoable=sudoable)
-        stderr, report = self._judge(request, rc, stderr)
-        return report.rc, stdout, stderr, report
-
-    def _judge(self, request: _pct_supervisor.Request, rc: int, stderr: bytes) -> tuple[bytes, _pct_outcome.Report]:
-        """Return the command's own stderr and its report; raise every other outcome as an unreachable host."""
-        stderr, report = _pct_outcome.split_report(stderr, request.end)
-        if report is None:
-            said = to_text(stderr).strip().splitlines()
-            raise AnsibleConnectionFailure(
-                f"The login on node {self.node} did not run perl to enter container {request.vmid} "
-                f"(exit status {rc}): {said[-1] if said else 'it said nothing'}"
-            )
-        if report.fell:
-            self._fell_back(True)
-            display.warning(
-                f"The login on node {self.node} may not run lxc-attach through sudo; pct exec is used, which costs "
-                "0.7 s a command. Add /usr/bin/lxc-attach to its sudoers line, or set pct_method=pct."
-            )
-        failure = _pct_outcome.classify(report, request.vmid)
-        if failure:
-            raise AnsibleConnectionFailure(failure[1])
-        return stderr, report
-
-    def _fell_back(self, now: bool = False) -> bool:
-        """Whether lxc-attach was refused to this login lately: asking again would be logged on the node each time."""
-        if self.masters is None:
-            return False
-        path = self.masters.beside("pct")
-        if now:
-            with open(path, "w", encoding="ascii"):
-                pass
-        with contextlib.suppress(OSError):
-            return time.time() - os.stat(path).st_mtime < 600
-        return False
-
-    # The resident runner
-
-    def _residence(self) -> _pct_residence.Residence | None:
-        if not self.get_option("runner"):
-            return None
-        if self.local:
-            directory = unfrackpath(self.get_option("control_path_dir"))
-            makedirs_safe(directory, 0o700)
-            base = os.path.join(directory, f"pct-local-v{self._vmid()}")
-        elif self.masters is not None:
-            base = self.masters.beside(f"v{self._vmid()}")
-        else:
-            return None
-        return _pct_residence.Residence(self, base, self.local, self.get_option("runner_idle"))
-
-    def _run_resident(self, command: bytes, in_data: bytes | None) -> tuple[int, bytes, bytes] | None:
-        """Let the runner run a command line; None when it can't, and nothing of it was run."""
-        residence = self._residence()
-        if residence is None:
-            return None
-        payload = _pct_runner.as_payload(to_text(command, errors="surrogateescape")) if in_data else None
-        try:
-            with residence.conversation(payload.python if payload else None) as conversation:
-                return conversation.run(command, payload, in_data or b"", self._look)
-        except _pct_runner.NoRunner as reason:
-            display.vvvv(f"PCT EXEC container {self._vmid()}: no resident runner, {reason}", host=self.node)
-            return None
-        except _pct_runner.LostRunner as reason:
-            self._look()
-            raise AnsibleConnectionFailure(
-                f"The way into container {self._vmid()} was lost while a task ran there ({reason}); "
-                "nothing is known about the task's end."
-            ) from None
-
-    def _look(self) -> None:
-        """Raise what keeps the container from answering, if anything does."""
-        self._run_plain(b"true")
-
-    def start_runner(self, python: str, program: bytes) -> _pct_residence.Started | None:
-        """Start the runner's program with the container's Python."""
-        rc, stdout, _stderr, report = self._run_plain(b"exec " + to_bytes(shlex.quote(python)), program, locate=True)
-        try:
-            return _pct_residence.Started(json.loads(stdout)["path"], report.init, report.sudo) if not rc else None
-        except (ValueError, KeyError, TypeError):
-            return None
-
-    def forward(self, local: str, remote: str) -> bool:
-        """Forward a socket of the controller to one of the node."""
-        return self.forward_socket(local, remote)
-
-    def relay(self, command: bytes) -> _pct_residence.ProcessChannel:
-        """Start a command in the container whose stdin and stdout are the channel."""
-        stack = contextlib.ExitStack()
-        line = self._line(self._request(command, relay=False))
-        process = stack.enter_context(self.process_on_node(line, subprocess.PIPE, subprocess.PIPE)).process
-        return _pct_residence.ProcessChannel(process, stack)
 
     def reset(self) -> None:
         """Let the next task begin anew: without a runner, and with a new login."""
-        residence = self._residence()
+        residence = self.residence()
         if residence is not None:
             residence.dismiss()
         super().reset()
-
-    @contextlib.contextmanager
-    def _ended_on_error(self, request: _pct_supervisor.Request) -> t.Iterator[None]:
-        """End the command inside when its task is given up (a timeout, an interrupt, a wrong become password)."""
-        try:
-            yield
-        except AnsibleConnectionFailure:
-            raise  # The link is gone: the supervisor notices that by itself.
-        except BaseException:
-            with contextlib.suppress(Exception):
-                self.run_on_node(_pct_supervisor.stop_command(request.end))
-            raise
-
-    # Files
 
     def put_file(self, in_path: str, out_path: str) -> None:  # type: ignore[override]
         """Copy a file of the controller into the container."""
@@ -400,31 +242,39 @@ class Connection(NodeConnection):
             status = os.fstat(source.fileno())
             mode = stat.S_IMODE(status.st_mode) & 0o755
             word = _pct_supervisor.new_marks()[0]
-            request = self._request(_pct_transfer.put_script(out_path, status.st_size, mode, word))
-            with self.process_on_node(self._line(request), subprocess.PIPE, subprocess.DEVNULL) as process:
-                _pct_stream.send(process.stream, source, status.st_size)
-        stderr, report = self._judge(request, process.rc, process.stderr)
-        if report.rc:
+            script = _pct_transfer.put_script(out_path, status.st_size, mode, word)
+            result = None
+            if status.st_size <= _SMALL:
+                result = self.run_resident(script, _pct_stream.framed(source.read(status.st_size)))
+            if result is not None:
+                rc, _stdout, stderr = result
+            else:
+                request = self.request(script)
+                with self.process_on_node(self.line(request), subprocess.PIPE, subprocess.DEVNULL) as process:
+                    _pct_stream.send(process.stream, source, status.st_size)
+                stderr, report = self.judge(request, process.rc, process.stderr)
+                rc = report.rc
+        if rc:
             raise AnsibleError(
-                f"Could not copy {to_native(in_path)} to {out_path} in container {request.vmid}: "
-                f"{_pct_transfer.explain(report.rc, to_text(stderr))}."
+                f"Could not copy {to_native(in_path)} to {out_path} in container {self.vmid}: "
+                f"{_pct_transfer.explain(rc, to_text(stderr))}."
             )
 
     def fetch_file(self, in_path: str, out_path: str) -> None:  # type: ignore[override]
         """Copy a file of the container to the controller."""
         _check_path(in_path)
         display.vvv(f"PCT FETCH {in_path} TO {out_path}", host=self.node)
-        request = self._request(_pct_transfer.fetch_script(in_path), stdin="null", relay=False)
+        request = self.request(_pct_transfer.fetch_script(in_path), stdin="null", relay=False)
         b_out = to_bytes(out_path, errors="surrogate_or_strict")
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(b_out) or b".", prefix=b".pct_exec-")
         try:
-            line = self._line(request)
+            line = self.line(request)
             with (
                 os.fdopen(handle, "wb") as target,
                 self.process_on_node(line, subprocess.DEVNULL, subprocess.PIPE) as process,
             ):
                 complete, digest = _pct_stream.receive(process.stream, target)
-            stderr, report = self._judge(request, process.rc, process.stderr)
+            stderr, report = self.judge(request, process.rc, process.stderr)
             rc = report.rc
             if rc == _pct_transfer.FETCH_MISSING:
                 raise AnsibleFileNotFound(f"file does not exist in container {request.vmid}: {in_path}")

@@ -140,9 +140,12 @@ options:
   ssh_args:
     description:
       - Arguments for the ssh client.
-      - Unlike the ssh plugin's, the default does not compress, and it notices a dead link after a minute.
+      - Unlike the ssh plugin's, the default does not compress, notices a dead link after a minute, and prefers the
+        cipher that processors with AES instructions are fastest at.
     type: string
-    default: '-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15 -o ServerAliveCountMax=4'
+    default: >-
+      -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15 -o ServerAliveCountMax=4
+      -o Ciphers=^aes128-gcm@openssh.com
     vars:
       - name: ansible_ssh_args
     env:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
@@ -51,6 +52,24 @@ class Stream:
                 return False
         return True
 
+    def send_file(self, source: int, offset: int, count: int) -> int:
+        """Write up to count bytes of an open file; 0 at the file's end or when the other side stopped reading."""
+        assert self._process.stdin
+        fd = self._process.stdin.fileno()
+        while True:
+            if not select.select([], [fd], [], self._timeout)[1]:
+                raise Stalled
+            try:
+                return os.sendfile(fd, source, offset, count)
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                return 0
+            except OSError:
+                # Not every kernel and file can do that; then through our memory.
+                block = os.pread(source, count, offset)
+                return len(block) if block and self.write(block) else 0
+
     def read(self) -> bytes:
         """Return the next bytes, empty at the end."""
         assert self._process.stdout
@@ -72,18 +91,35 @@ class Stream:
             raise Stalled from None
 
 
+def framed(data: bytes) -> bytes:
+    """Return a file's bytes followed by their checksum, as the container's half expects it."""
+    return data + hashlib.sha256(data).hexdigest().encode("ascii") + b"\n"
+
+
 def send(stream: Stream, source: t.BinaryIO, size: int) -> None:
-    """Write size bytes of a file and then their checksum, as the container's half expects it."""
+    """Write size bytes of a file and then their checksum, as the container's half expects it.
+
+    The kernel moves the bytes (sendfile) while another thread reads them for the checksum: on a busy controller the
+    transfer itself is what the processors are needed for. A file that changes meanwhile fails by its checksum.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(_digest, source.fileno(), size)
+        done = 0
+        while done < size:
+            moved = stream.send_file(source.fileno(), done, min(BLOCK, size - done))
+            if not moved:
+                return  # It became shorter, or the other side stopped: the container's half says which.
+            done += moved
+        stream.write(digest.result() + b"\n")
+
+
+def _digest(source: int, size: int) -> bytes:
     digest = hashlib.sha256()
-    while size:
-        block = source.read(min(BLOCK, size))
-        if not block:
-            return  # The file became shorter; the container's half sees that by its size.
-        size -= len(block)
+    done = 0
+    while done < size and (block := os.pread(source, min(BLOCK, size - done), done)):
         digest.update(block)
-        if not stream.write(block):
-            return
-    stream.write(digest.hexdigest().encode("ascii") + b"\n")
+        done += len(block)
+    return digest.hexdigest().encode("ascii")
 
 
 def receive(stream: Stream, target: t.BinaryIO) -> tuple[bool, str]:
@@ -97,15 +133,19 @@ def receive(stream: Stream, target: t.BinaryIO) -> tuple[bool, str]:
         header += block
     first, _newline, block = header.partition(b"\n")
     left = int(first)
-    while left:
-        block = block[:left]
-        left -= len(block)
-        digest.update(block)
-        target.write(block)
-        if left:
-            block = stream.read()
-            if not block:
-                return False, ""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        hashing: concurrent.futures.Future[None] | None = None
+        while left:
+            block = block[:left]
+            left -= len(block)
+            if hashing:
+                hashing.result()
+            hashing = pool.submit(digest.update, block)
+            target.write(block)
+            if left:
+                block = stream.read()
+                if not block:
+                    return False, ""
     while stream.read():
         pass
     return True, digest.hexdigest()

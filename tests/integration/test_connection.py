@@ -166,7 +166,7 @@ def test_the_id_may_be_a_number_or_a_string(guest: Container, connect: Any, vmid
 def test_the_inventorys_other_variable_is_understood(guest: Container, connect: Any) -> None:
     one = connect(guest.vmid)
     one.plugin.set_options(var_options={"proxmox_vmid": VMID})
-    assert one.plugin._vmid() == VMID
+    assert one.plugin.vmid == VMID
 
 
 @pytest.mark.parametrize("bad", ["220; touch /tmp/pct_exec_injected", "$(id)", "abc", "99", 0, True, "2 20", "１２３"])

@@ -135,12 +135,13 @@ def test_nothing_received_is_not_complete() -> None:
     assert _pct_stream.receive(reading(b""), io.BytesIO()) == (False, "")
 
 
-def test_a_reader_that_stops_is_noticed() -> None:
+def test_a_reader_that_stops_is_noticed(tmp_path: Path) -> None:
     process = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     stream = _pct_stream.Stream(process, 0.3)
     try:
-        with pytest.raises(_pct_stream.Stalled):
-            _pct_stream.send(stream, io.BytesIO(bytes(5 << 20)), 5 << 20)
+        (tmp_path / "file").write_bytes(bytes(5 << 20))
+        with pytest.raises(_pct_stream.Stalled), open(tmp_path / "file", "rb") as source:
+            _pct_stream.send(stream, source, 5 << 20)
         with pytest.raises(_pct_stream.Stalled):
             stream.read()
     finally:
