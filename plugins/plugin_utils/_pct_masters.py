@@ -40,12 +40,23 @@ def is_alive(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: str, wait: bool = True) -> t.Iterator[int | None]:
-    """Hold an exclusive flock on a file, made when missing; yield its descriptor, or None when not waiting for it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def locked(path: str) -> t.Iterator[int]:
+    """Hold an exclusive flock on a file, made when missing, waiting for it; yield its descriptor."""
+    handle = _lock_file(path)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def locked_if_free(path: str) -> t.Iterator[int | None]:
+    """Hold such a lock, or yield None at once when somebody else does."""
+    handle = _lock_file(path)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield None
         else:
@@ -54,11 +65,17 @@ def locked(path: str, wait: bool = True) -> t.Iterator[int | None]:
         os.close(handle)
 
 
+def _lock_file(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+# Leaving these two early closes their generators, which releases the locks: pylint cannot see through the decorator.
+# pylint: disable=contextmanager-generator-missing-cleanup
 @contextlib.contextmanager
 def one_of(paths: t.Sequence[str]) -> t.Iterator[int]:
     """Hold one of some locks, the first that is free; wait for one (chosen by process id) when none is."""
     for number, path in enumerate(paths):
-        with locked(path, wait=False) as handle:
+        with locked_if_free(path) as handle:
             if handle is not None:
                 yield number
                 return
@@ -100,7 +117,7 @@ class Masters:
         """Hold a session and yield the control socket to use, its master started with start(socket) where needed."""
         number = 0
         while True:
-            with locked(f"{self._base}.session{number}", wait=False) as handle:
+            with locked_if_free(f"{self._base}.session{number}") as handle:
                 if handle is not None:
                     path = self.socket(number // self._sessions)
                     self._ensure(path, start)
@@ -113,7 +130,6 @@ class Masters:
             return
         asked = time.time()
         with locked(f"{path}.lock") as handle:
-            assert handle is not None
             if is_alive(path):
                 return
             failed = _read_failure(handle)

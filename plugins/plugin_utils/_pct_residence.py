@@ -25,7 +25,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_masters, _pct_runner
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_masters, _pct_runner, _pct_stream
 
 _HELLO_TIMEOUT = 5.0
 _RETRY_AFTER = 60.0
@@ -78,17 +78,15 @@ class ProcessChannel:
         self._stack = stack
 
     def read_end(self) -> int:
-        assert self._process.stdout
-        return self._process.stdout.fileno()
+        return _pct_stream.descriptor(self._process.stdout)
 
     def write_end(self) -> int:
-        assert self._process.stdin
-        return self._process.stdin.fileno()
+        return _pct_stream.descriptor(self._process.stdin)
 
     def close(self) -> None:
-        assert self._process.stdin
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
+        if self._process.stdin:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
         try:
             self._process.wait(1)
         except subprocess.TimeoutExpired:

@@ -226,7 +226,7 @@ def end(pid: int) -> None:
         for each in children(pid):
             with contextlib.suppress(OSError):
                 os.kill(each, number)
-        for _ in range(pause):
+        for _attempt in range(pause):
             if os.waitpid(pid, os.WNOHANG)[0]:
                 return
             time.sleep(0.1)
@@ -389,4 +389,4 @@ def launch(config: dict[str, t.Any]) -> None:
 
 
 if __name__ == "__main__":
-    launch(CONFIG)  # type: ignore[name-defined]  # noqa: F821 - set in front of this text
+    launch(globals()["CONFIG"])  # set in front of this text

@@ -24,6 +24,13 @@ class Stalled(Exception):
     """No byte moved for the whole time allowed."""
 
 
+def descriptor(pipe: t.IO[bytes] | None) -> int:
+    """Return the descriptor of a pipe that the process was started with."""
+    if pipe is None:
+        raise AssertionError("the process was started without this pipe")
+    return pipe.fileno()
+
+
 class Stream:
     """Reads and writes of a process that give up after a time without progress."""
 
@@ -38,8 +45,7 @@ class Stream:
 
     def write(self, data: bytes) -> bool:
         """Write all of data; False when the other side stopped reading (its status says why)."""
-        assert self._process.stdin
-        fd = self._process.stdin.fileno()
+        fd = descriptor(self._process.stdin)
         view = memoryview(data)
         while view:
             if not select.select([], [fd], [], self._timeout)[1]:
@@ -54,8 +60,7 @@ class Stream:
 
     def send_file(self, source: int, offset: int, count: int) -> int:
         """Write up to count bytes of an open file; 0 at the file's end or when the other side stopped reading."""
-        assert self._process.stdin
-        fd = self._process.stdin.fileno()
+        fd = descriptor(self._process.stdin)
         while True:
             if not select.select([], [fd], [], self._timeout)[1]:
                 raise Stalled
@@ -72,8 +77,7 @@ class Stream:
 
     def read(self) -> bytes:
         """Return the next bytes, empty at the end."""
-        assert self._process.stdout
-        fd = self._process.stdout.fileno()
+        fd = descriptor(self._process.stdout)
         while True:
             if not select.select([fd], [], [], self._timeout)[0]:
                 raise Stalled
