@@ -32,7 +32,7 @@ from ._run_limited import run_limited
 
 STAMP = "proxmox_gpu.json"
 CONSTRAINTS = "constraints.txt"
-_LOCK = ".proxmox_gpu.lock"
+LOCK = ".proxmox_gpu.lock"
 
 
 class Refused(Exception):
@@ -141,7 +141,7 @@ class Environment:
     def _locked(self) -> Iterator[None]:
         """Hold the lock until pip has ended, be it an orphan's: it inherits the open file."""
         os.makedirs(self.path, exist_ok=True)
-        with open(f"{self.path}/{_LOCK}", "a", encoding="utf-8") as self._lock:
+        with open(f"{self.path}/{LOCK}", "a", encoding="utf-8") as self._lock:
             os.set_inheritable(self._lock.fileno(), True)
             give_up = time.monotonic() + self.settings.timeout
             while True:
@@ -163,7 +163,7 @@ class Environment:
     def _make(self) -> None:
         """The environment itself, with pip in it; one that was interrupted is finished."""
         if not os.path.isfile(self.python):
-            strangers = set(os.listdir(self.path)) - {STAMP, _LOCK, "pyvenv.cfg", "bin", "lib", "lib64", "include"}
+            strangers = set(os.listdir(self.path)) - {STAMP, LOCK, "pyvenv.cfg", "bin", "lib", "lib64", "include"}
             if strangers:
                 raise Refused(
                     f"{self.path} exists and is no Python environment (it holds {sorted(strangers)[0]}); move it away, "
