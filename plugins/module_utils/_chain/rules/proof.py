@@ -33,16 +33,24 @@ NEVER = entry(
     "proof.never",
     UNKNOWN,
     "Nobody has proven the fast path on this host's GPU yet.",
-    cause="The proof runs forward and backward on the GPU and takes minutes the first time, so it runs only on "
-    "request.",
-    remedy=REPAIR + " -e fast_path_require_proof=true",
+    cause="Provision has not run since the GPU is there. The proof runs forward and backward on it, which takes "
+    "minutes the first time.",
+    remedy=REPAIR,
 )
 CHANGED = entry(
     "proof.changed",
     DRIFTED,
     "The fast path was proven here, but since then {changes}.",
     cause="Something that the proof depends on was upgraded after it.",
-    remedy=REPAIR + " -e fast_path_require_proof=true",
+    remedy=REPAIR,
+)
+SLOWER = entry(
+    "proof.slower",
+    DRIFTED,
+    "The fast path is right, and slower than when it was locked: {figure}",
+    cause="The same layer took over 15 % longer in the last proof than in the one that the lock holds: another job "
+    "used the GPU, its clock or power is limited, or something that no version shows was changed.",
+    remedy="See with nvidia-smi what else runs and at which clock, then: " + REPAIR,
 )
 FAILED = entry(
     "proof.failed",
@@ -77,6 +85,9 @@ def _recorded(look: Look, record: dict[str, Any]) -> Finding:
         return CHANGED.finding(changes=changes)
     if not record.get("ok"):
         return FAILED.finding(problem=record.get("error") or "no reason was recorded.", evidence=record.get("log"))
+    slower = record.get("slower") or []
+    if slower:
+        return SLOWER.finding(figure=slower[0], observed=slower, evidence=record.get("log"))
     ratio = record.get("ratio")
     return FITS.finding(
         gpu=record.get("gpu") or "the GPU", ratio=f"{float(ratio):.1f}" if ratio else "an unknown number of"

@@ -292,6 +292,7 @@ CASES = (
     Case("proof.no_gpu", nothing),
     Case("proof.never", put("proof", record=None), **GPU),
     Case("proof.changed", put(proof={"record": {"ok": True, "key": {"torch": "1"}}, "key": {"torch": "2"}}), **GPU),
+    Case("proof.slower", put("proof", "record", slower=["training takes 9.9 ms, 24 % more."]), **GPU, words=("24 %",)),
     Case("proof.failed", put("proof", "record", ok=False, error="NaN in the gradient."), **GPU, words=("NaN",)),
 )
 
