@@ -205,6 +205,9 @@ def main(names: list[str]) -> int:
     if unknown or not names:
         print(f"Say which stages to run, of: {' '.join(STAGES)}.", file=sys.stderr)
         return 2
+    # Ended from outside, it still takes its step's children and its testbed with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir(parents=True)
     total = run_stages(names)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,28 @@ def test_a_step_that_hangs_is_ended_with_its_children(reports: Path, tmp_path: P
     child = f"import subprocess, sys; subprocess.run(['sleep', '60']); open('{tmp_path}/late', 'w')"
     assert stages.run(Step("hang", (sys.executable, "-c", child), minutes=0)) is False
     assert not (tmp_path / "late").exists()
+
+
+def test_ended_from_outside_it_ends_its_step_too(tmp_path: Path) -> None:
+    program = f"""
+import sys, threading, os, signal
+from pathlib import Path
+from tools import stages
+stages.REPORTS = Path({str(tmp_path / "reports")!r})
+code = "import time; open({str(tmp_path / "began")!r}, 'w'); time.sleep(60)"
+stages.STAGES = {{"lint": [stages.Step("long", (sys.executable, "-c", code))]}}
+stages.main(["lint"])
+"""
+    running = subprocess.Popen([sys.executable, "-c", program], cwd=stages.CHECKOUT, stdout=subprocess.DEVNULL)
+    try:
+        while not (tmp_path / "began").exists():
+            time.sleep(0.05)
+        (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+        running.terminate()
+        assert running.wait(timeout=20) == 1
+        assert not Path(f"/proc/{child}").exists()
+    finally:
+        running.kill()
 
 
 def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
