@@ -70,11 +70,12 @@ def wrong_modules(what: str, modules: t.Sequence[dict[str, t.Any]], targets: t.I
 
 
 def import_problem(
-    build: Build, description: Description, environment: t.Mapping[str, str], place: str = "", timeout: float = 300.0
+    build: Build, description: Description, environment: t.Mapping[str, str], place: str = "", timeout: float = 1200.0
 ) -> Cause | None:
     """Why the extension does not import in the training interpreter; None if it does.
 
-    ``place``: folder of an unpacked wheel that is tried before what is installed.
+    ``place``: folder of an unpacked wheel that is tried before what is installed. ``timeout``: a first import on a busy
+    machine takes minutes (Triton and torch compile Python by the thousand files).
     """
     names = [*description.compiled, *description.modules]
     command = [build.python, "-I", "-c", PROGRAM, place, " ".join(names), " ".join(description.functions)]

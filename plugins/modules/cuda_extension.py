@@ -198,7 +198,7 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
     refused = refusal(description, params["version"])
     if refused:
         raise JobError("refused", refused)
-    targets = normalise_targets(params["gpu_targets"])
+    targets = () if description.pure_python else normalise_targets(params["gpu_targets"])
     if not targets and not description.pure_python:
         raise JobError(
             "no_gpu_target",
