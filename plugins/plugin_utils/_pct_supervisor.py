@@ -43,6 +43,8 @@ $SIG{$_} = sub { $lost = 1 } for qw(HUP INT TERM);
 
 sub slurp { open(my $f, '<', $_[0]) or return ''; local $/; my $c = <$f>; defined $c ? $c : '' }
 
+sub names { opendir(my $d, $_[0]) or return (); grep { !/^\./ } readdir $d }
+
 # Output and status of a short command; never waits longer than 15 s, whatever the command does.
 sub ask {
   my @c = @_;
@@ -114,7 +116,9 @@ sub report {
     ($v) = ask(@sudo, 'cat', '/etc/pve/.vmlist') if $v eq '' && @sudo && $method ne 'pct';
     # Of a cluster's list only the id's own entry; {} when the list has none.
     $r{vmlist} = $v =~ /"$id"\s*:\s*(\{[^{}]*\})/ ? $1 : $v eq '' ? '' : '{}';
-    $r{conf} = join ' ', glob("/etc/pve/nodes/*/*/$id.conf");
+    # Not glob, which loads a module with each start.
+    $r{conf} = join ' ', grep { -e } map { my $n = $_; map { "/etc/pve/nodes/$n/$_/$id.conf" } 'lxc', 'qemu-server' }
+      names('/etc/pve/nodes');
     $r{text} = substr $text, 0, 4000;
   }
   put(\*STDERR, join '', "$end\n", (map { "$_=" . unpack('H*', $r{$_}) . "\n" } sort keys %r), "end\n");

@@ -67,11 +67,11 @@ FIVE = play(*(COMMAND.format(number) for number in range(5)))
 class Contestant:
     """A way in: an inventory host, an environment's commands, variables and environment variables."""
 
-    def __init__(self, host: str, commands: Path, rounds: int = 99, **environment: str) -> None:
+    def __init__(self, host: str, commands: Path, rounds: int = 99, environment: dict[str, str] | None = None) -> None:
         self.host = host
         self.commands = commands
         self.rounds = rounds  # at most: some take minutes
-        self.environment = environment
+        self.environment = environment or {}
 
     def run(self, text: str, *arguments: str, limit: str = "") -> tuple[float, str]:
         """Play it from nothing; return seconds and output. A play that does not succeed ends the benchmark."""
@@ -176,7 +176,7 @@ def contestants() -> dict[str, Contestant]:
         "pct_exec": Contestant("ours", own),
         "pct_exec without runner": Contestant("plain", own),
         "ssh into the container": Contestant("inside", own),
-        "mitogen_lxc": Contestant("through", others, **mitogen),
+        "mitogen_lxc": Contestant("through", others, environment=mitogen),
         "proxmox_pct_remote": Contestant("remote", others, rounds=2),
     }
 
