@@ -88,7 +88,7 @@ STAGES: dict[str, list[Step]] = {
                 PYTHON, "integration.xml", "-n", "2", "--dist", "loadfile", "-o", "timeout=600", "tests/integration"
             ),
             "integration.xml",
-            minutes=30,
+            minutes=40,
         ),
     ],
     "molecule": [
