@@ -142,7 +142,10 @@ def test_a_wheel_of_the_key_is_installed_without_a_compiler_and_a_network(box: B
 def test_a_damaged_wheel_is_refused_and_built_again_without_a_network(box: Box, first_run: role_runs.Outcome) -> None:
     """[40] And nothing but the archive is needed to build."""
     (container,) = started(box, 257, options=("--no-network",), snapshot=BUILT)
-    container.run(f"/opt/training/bin/pip uninstall -qy tiny-gpu-ops && printf x >> {HOUSE}/*/*.whl")
+    container.run(
+        f"/opt/training/bin/python -m pip uninstall -qy tiny-gpu-ops && for f in {HOUSE}/*/*.whl; do printf x >>"
+        " $f; done"
+    )
     fields: dict[str, Any] = {"source": tiny_extension.ARCHIVE}
     outcome = role_runs.run_one(ROLE, container, tiny_extension.variables(**fields))
     assert (outcome.sentence, outcome.changed) == ("", 1)
