@@ -271,6 +271,9 @@ class Environment:
             raise Refused(f"{command[0]} cannot be run: {error.strerror} (torch_environment_python)") from None
         shutil.rmtree(temporary, ignore_errors=True)
         os.unlink(constraints)
+        if "--log" not in command:  # only pip keeps a log by itself
+            with open(self.settings.log_path, "a", encoding="utf-8") as log:
+                log.write(output)
         if status == 0:
             return
         with contextlib.suppress(OSError), open(self.settings.log_path, encoding="utf-8", errors="replace") as log:
