@@ -25,6 +25,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 REPORTS = CHECKOUT / "build" / "reports"
 BIN = CHECKOUT / ".venv" / "bin"
 PYTHON = str(BIN / "python")
+BOX = os.environ.get("TESTBED_NAME", "tests")
+# At once, each with a box of its own. What they wait for is mostly the processor, and CI has two.
+WORKERS = 2
 COLLECTION = "build/tree/ansible_collections/proxmox_gpu/training"
 
 
@@ -85,10 +88,19 @@ STAGES: dict[str, list[Step]] = {
         Step(
             "on the box",
             pytest(
-                PYTHON, "integration.xml", "-n", "2", "--dist", "loadfile", "-o", "timeout=600", "tests/integration"
+                PYTHON,
+                "integration.xml",
+                "-n",
+                str(WORKERS),
+                "--dist",
+                "loadfile",
+                "-o",
+                "timeout=600",
+                "tests/integration",
             ),
             "integration.xml",
             minutes=40,
+            environment={"KEEP_TESTBED": ""},  # each worker takes its own box down
         ),
     ],
     "molecule": [
@@ -123,7 +135,7 @@ def environment_of(step: Step) -> dict[str, str]:
             "PYTHONUNBUFFERED": "1",
             "KEEP_TESTBED": "yes",  # molecule's destroy leaves the box to this program
             # A box of the tests' own: the one that `make demo` built for minutes is left alone.
-            "TESTBED_NAME": os.environ.get("TESTBED_NAME", "tests"),
+            "TESTBED_NAME": BOX,
         }
         | step.environment
     )
@@ -175,8 +187,9 @@ def box(wanted: bool) -> Iterator[bool]:
     try:
         yield run(Step("testbed up", (PYTHON, "-m", "testbed", "up"), minutes=20))
     finally:
-        if not was_up:
-            run(Step("testbed down", (PYTHON, "-m", "testbed", "down"), minutes=5))
+        for name in [] if was_up else [BOX, *(f"{BOX}-gw{number}" for number in range(WORKERS))]:
+            down = (PYTHON, "-m", "testbed", "down")
+            run(Step("testbed down", down, minutes=5, environment={"TESTBED_NAME": name}))
 
 
 def run_stages(names: list[str]) -> Count:

@@ -13,6 +13,10 @@ import pytest
 from testbed import up
 from tests.integration.box import Box, Completed, Container
 
+# Each worker has a box of its own: tests restart nodes, rewrite their files and use fixed container ids.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    os.environ["TESTBED_NAME"] = f"{os.environ.get('TESTBED_NAME', 'box')}-{worker}"
+
 
 @pytest.fixture(scope="session")
 def box() -> Iterator[Box]:
