@@ -210,7 +210,7 @@ def test_obstacles_in_the_machine(box: Box) -> None:
     wishes["258"]["cuda_extensions_tmpdir"] = "/small"
     expected = {
         "256": "no working nvcc for CUDA 13.0",  # [1, 3]
-        "257": "built for the CPU only",  # [1]
+        "257": "is a CPU build",  # [1]
         "258": "free space, or set cuda_extensions_tmpdir to a larger disk",  # [90]
         "259": "setuptools is missing",  # [91]
         "255": "ninja is missing",  # [89]
