@@ -114,7 +114,7 @@ def refused(places: Box, tmp_path_factory: pytest.TempPathFactory) -> tuple[list
         text = 'ID={0}\nVERSION_ID="{1}"\nPRETTY_NAME="The {0} {1}"\n'.format(*system)
         container.run("rm -f /etc/os-release")
         container.write("/etc/os-release", text)
-    variables = {
+    variables: dict[str, dict[str, object]] = {
         "243": {"bootstrap_minimum_free_bytes": 1 << 50},
         "244": {"bootstrap_ca_certificates": [str(folder / "none.pem")]},
         "245": {"bootstrap_ca_certificates": [str(folder / "empty.pem")]},
