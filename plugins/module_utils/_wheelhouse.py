@@ -58,8 +58,8 @@ def publish(folder: str, key: WheelKey, wheel: str) -> str:
         shutil.copyfile(wheel, os.path.join(new, name))
         write_json(os.path.join(new, MANIFEST), {"schema": 1, "wheel": name, "sha256": sha256(wheel), **record})
         place = os.path.join(folder, key.digest())
-        # Taken away, not renamed: an overlay file system refuses to rename a folder of its lower layer. Whoever looks in
-        # between finds no wheel, and builds one.
+        # Taken away, not renamed: an overlay file system refuses to rename a folder of its lower layer. Whoever looks
+        # in between finds no wheel, and builds one.
         if os.path.isdir(place):
             shutil.rmtree(place)
         os.rename(new, place)
