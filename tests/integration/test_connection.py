@@ -22,7 +22,7 @@ from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.connection_link import Link, links
 
 VMID = 310
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

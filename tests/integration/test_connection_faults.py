@@ -27,7 +27,7 @@ from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.connection_link import Link, links
 
 VMID = 315
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 QUICK = 15  # seconds, on a loaded machine, for what must not hang
 
 both = pytest.mark.parametrize("runner", [True, False], ids=["resident", "plain"])

@@ -21,7 +21,7 @@ from tests.integration.box import Box, Container
 from tests.integration.connection_link import Link, links
 
 VMID = 312
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 BYTES = st.binary(max_size=120).map(lambda data: data.replace(b"\0", b"0"))
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
 NASTY = [
