@@ -12,7 +12,6 @@ manifest, and the key inside the wheel against the wanted one, so a damaged or r
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -68,14 +67,3 @@ def publish(folder: str, key: WheelKey, wheel: str) -> str:
         shutil.rmtree(new, ignore_errors=True)
         raise
     return os.path.join(place, name)
-
-
-def _set_aside(place: str, aside: str) -> None:
-    """Move a folder out of the way. An overlay file system cannot rename a folder of its lower layer (EXDEV): delete
-    it."""
-    try:
-        os.rename(place, aside)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.rmtree(place)
