@@ -30,6 +30,24 @@ sys.path.insert(0, "/run/testbed/code")
 from testbed.pct_standin.main import main
 sys.exit(main(sys.argv[1:], "{state}"))
 """
+PVESH = """\
+#!/usr/bin/python3 -IS
+# STAND-IN for Proxmox's pvesh, written by the testbed of proxmox_gpu.training. This is not Proxmox software:
+# it asks the testbed's stand-in of the Proxmox API, as root@pam.
+import sys
+sys.path.insert(0, "/run/testbed/code")
+from testbed.api_standin.pvesh import main
+sys.exit(main(sys.argv[1:], "{state}"))
+"""
+NVIDIA = """\
+#!/usr/bin/python3 -IS
+# STAND-IN of a node's NVIDIA driver, written by the testbed of proxmox_gpu.training: {name} for its modules alone.
+import sys
+sys.path.insert(0, "/run/testbed/code")
+from testbed.nvidia_standin import main
+sys.exit(main("{name}", sys.argv[1:], "{settings}"))
+"""
+NVIDIA_COMMANDS = ("modprobe", "modinfo", "nvidia-modprobe")
 
 
 def write(node: NodeLayout, port: int, authorized_key: str) -> None:
@@ -63,6 +81,9 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
             stdin=subprocess.DEVNULL,
         )
     files.write(sbin / "pct", PCT.format(state=node.box.inside), 0o755)
+    files.write(sbin / "pvesh", PVESH.format(state=node.box.inside), 0o755)
+    for name in NVIDIA_COMMANDS:
+        files.write(sbin / name, NVIDIA.format(name=name, settings=node.inside / "nvidia.json"), 0o755)
     _home(node.folder / "root", 0, authorized_key)
     for name, (uid, _commands) in LOGINS.items():
         _home(homes / name, uid, authorized_key)
