@@ -112,5 +112,5 @@ def require(settings: dict[str, Any], caller: Caller, path: str, *wanted: str) -
 def permissions(settings: dict[str, Any], caller: Caller) -> dict[str, dict[str, int]]:
     """GET /access/permissions: the paths where the caller has something."""
     paths = {"/", "/vms", "/nodes", "/pool", "/storage", "/access"} | {entry["path"] for entry in settings["acl"]}
-    found = {path: {name: 1 for name in privileges(settings, caller, path)} for path in paths}
+    found = {path: dict.fromkeys(privileges(settings, caller, path), 1) for path in paths}
     return {path: names for path, names in found.items() if names}

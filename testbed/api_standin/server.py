@@ -98,12 +98,16 @@ class Handler(BaseHTTPRequestHandler):
         if fault != "empty":
             self.wfile.write(content)
 
-    def log_message(self, format: str, *arguments: object) -> None:
+    def log_message(
+        self,
+        format: str,  # noqa: A002, the base class calls it so
+        *arguments: object,
+    ) -> None:
         """One line a request in ``api.log``: the tests count them."""
         with open(self.server.world.box.state / "api.log", "a") as file:
             file.write(f"{self.server.node or 'pvesh'} {self.command} {self.path}\n")
 
-    def log_error(self, format: str, *arguments: object) -> None:
+    def log_error(self, *arguments: object) -> None:
         pass
 
 
