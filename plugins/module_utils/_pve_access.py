@@ -74,6 +74,25 @@ OPTIONS = {
 }
 
 
+def argument_spec() -> dict[str, dict[str, Any]]:
+    """The options of doc fragment _pve_api for a module."""
+    return {
+        "api_backend": {"default": HTTPS, "choices": [HTTPS, PVESH, SSH]},
+        "api_host": {},
+        "api_port": {"type": "int", "default": 8006},
+        "api_user": {},
+        "api_password": {"no_log": True},
+        "api_token_id": {"no_log": False},
+        "api_token_secret": {"no_log": True},
+        "api_ca_file": {"type": "path"},
+        "api_fingerprint": {},
+        "api_timeout": {"type": "int", "default": 40},
+        "api_ssh_arguments": {"type": "list", "elements": "str", "default": []},
+        "api_sudo": {"type": "bool", "default": False},
+        "api_parallel": {"type": "int", "default": 16},
+    }
+
+
 def access_from(options: Mapping[str, Any]) -> Access:
     """From options by the names above; what is None keeps its default. ApiError says what is missing."""
     given = {name: options[key] for key, name in OPTIONS.items() if options.get(key) is not None}

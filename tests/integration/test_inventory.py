@@ -336,16 +336,14 @@ def test_a_node_that_is_offline(api: Api) -> None:
     with api.with_settings(offline=["pve2"]):
         listed = api.inventory()
     assert f"ct{SECOND}" in listed.hosts
-    assert "Node pve2 is offline: its containers (2) stay listed" in listed.said
+    assert "Node pve2 is offline: its containers (" in listed.said
     assert f"ct{SECOND}" in listed.group("gpu_unknown")
 
 
 def test_a_node_that_went_away_in_between(api: Api) -> None:
     with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "596"}):
         listed = api.inventory()
-    assert (
-        f"The configuration of containers {SECOND}, {NAMELESS} is not known: Node pve2 does not answer" in listed.said
-    )
+    assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer https://" in listed.said
     assert f"ct{FIRST}" in listed.group("gpu")
 
 
@@ -366,7 +364,7 @@ MOVING = """\
   tasks:
     - {name: Before, ansible.builtin.raw: hostname}
     - name: Move
-      ansible.builtin.command: {argv: [python3, -m, testbed, migrate, "313", "{{ to }}"]}
+      ansible.builtin.command: {argv: [python3, -m, testbed, migrate, "313", "{{ to }}"], chdir: "{{ checkout }}"}
       delegate_to: localhost
       vars: {ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}
     - {name: After, ansible.builtin.raw: hostname}
@@ -379,13 +377,21 @@ def test_a_move_in_mid_play(api: Api) -> None:
     try:
         source = str(api.write_source())
         moved = api.box.run_playbook(
-            MOVING, "ct313", {"to": "pve2"}, arguments=["-i", source], environment=environment(api)
+            MOVING,
+            "ct313",
+            {"to": "pve2", "checkout": str(CHECKOUT)},
+            arguments=["-i", source],
+            environment=environment(api),
         )
         assert moved.ok(), moved.output
         assert "Container 313 is on node pve2 now; the play goes on there." in moved.output
         source = str(api.write_source(follow_moved=False))
         lost = api.box.run_playbook(
-            MOVING, "ct313", {"to": "pve1"}, arguments=["-i", source], environment=environment(api)
+            MOVING,
+            "ct313",
+            {"to": "pve1", "checkout": str(CHECKOUT)},
+            arguments=["-i", source],
+            environment=environment(api),
         )
         assert "Container 313 is on node pve1, not on node pve2" in lost.output
     finally:
