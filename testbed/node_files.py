@@ -123,13 +123,14 @@ def _is_system(number: str) -> bool:
 
 
 def _sudoers() -> str:
-    """Debian's defaults (a terminal of sudo's own among them) and the logins' commands; no rule of the machine."""
+    """Debian's defaults (a terminal of sudo's own among them), the logins' commands, and what a playbook adds."""
     lines = [
         "Defaults env_reset, use_pty",
         'Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',
         "root ALL=(ALL:ALL) ALL",
     ]
     lines += [f"{name} ALL=(root) NOPASSWD: {', '.join(commands)}" for name, (_uid, commands) in LOGINS.items()]
+    lines.append("@includedir /etc/sudoers.d")
     return "\n".join(lines) + "\n"
 
 

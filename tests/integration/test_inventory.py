@@ -25,6 +25,7 @@ RAW = [
     ("lxc.cgroup2.devices.allow", "c 511:* rwm"),
     ("lxc.mount.entry", "/dev/nvidia0 dev/nvidia0 none bind,optional,create=file"),
 ]
+pytestmark = pytest.mark.timeout(600)
 AUDIT = ["VM.Audit", "Sys.Audit", "Pool.Audit"]
 
 
