@@ -17,7 +17,7 @@ from typing import Any
 from testbed import client, state
 from testbed.api_standin import settings
 from testbed.layout import CHECKOUT, Layout
-from tests.integration.box import Box
+from tests.integration.box import Box, Completed
 
 READER, KEEPER, NOBODY = ("reader@pve", "inventory"), ("keeper@pve", "snapshots"), ("nobody@pve", "none")
 
@@ -102,6 +102,25 @@ class Api:
             check=False,
         )
         return Listed(done)
+
+    def playbook(self, playbook: str, limit: str, variables: Mapping[str, object], **options: Any) -> Completed:
+        """Run a playbook (a name, or its text) on this source alone, not on the box's own inventory."""
+        if "\n" in playbook:
+            path = self.folder / "playbook.yml"
+            path.write_text(playbook)
+            playbook = str(path)
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.write_source(**options))]
+        environment = {name: text for name, text in self.environment().items() if name != "RECORD_RESULTS"}
+        return subprocess.run(
+            [*command, "-l", limit, "-e", json.dumps(variables), playbook],
+            cwd=CHECKOUT,
+            env=environment | {"ANSIBLE_CALLBACKS_ENABLED": ""},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
     def environment(self) -> dict[str, str]:
         return self.box._ansible_environment(self.folder) | {

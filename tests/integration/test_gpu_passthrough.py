@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.box import Box
-from tests.integration.nvidia import DRIVER, GOOD, NEWER, OLDER, Gpu
+from tests.integration.nvidia import DRIVER, GOOD, LIBRARIES, NEWER, OLDER, Gpu
 from tests.prepared import snapshot
 
 VMID = "330"
@@ -119,7 +120,7 @@ def raw_lines(gpu: Gpu) -> None:
     gpu.configure({"dev0": "/dev/null"}, RAW)
 
 
-MESSES: dict[str, tuple[Break, str, dict[str, object]]] = {
+MESSES: dict[str, tuple[Break, str, dict[str, Any]]] = {
     "a node that came after the start": (without_uvm, "gpu.node_missing", {}),
     "majors of an earlier boot": (stale_majors, "gpu.stale_major", {}),
     "a file in a device's place": (a_file_for_a_device, "gpu.not_a_device", {}),
@@ -168,7 +169,7 @@ def test_the_group_is_looked_up_in_the_container(gpu: Gpu) -> None:
 # --- what is explained, and left
 
 
-def sentence(gpu: Gpu, **variables: object) -> str:
+def sentence(gpu: Gpu, **variables: Any) -> str:
     result = gpu.role(**variables)
     assert result.rc != 0 and "Traceback" not in result.output
     return " ".join(result.failures()[0].message.split())
@@ -220,6 +221,42 @@ def test_no_source_has_the_version(gpu: Gpu) -> None:
     said = sentence(gpu, runfile=None)
     assert f"driver libraries are {OLDER}, the node's kernel module is {DRIVER}" in said
     assert "no runfile is given (gpu_passthrough_runfile), and apt has no libcuda1" in said
+
+
+REPOSITORY = """\
+set -e
+rm -rf /srv/repository && mkdir -p /srv/repository && cd /srv/repository
+for package in libcuda1 libnvidia-ml1; do
+    case $package in libcuda1) library=libcuda ;; *) library=libnvidia-ml ;; esac
+    mkdir -p $package/DEBIAN $package{libraries}
+    touch $package{libraries}/$library.so.{driver}
+    echo "Package: $package" > $package/DEBIAN/control
+    printf 'Version: {driver}-1\\nArchitecture: amd64\\nMaintainer: a test <t@example.org>\\nDescription: x\\n' \\
+        >> $package/DEBIAN/control
+    dpkg-deb -b $package $package.deb >/dev/null
+    cat $package/DEBIAN/control >> Packages
+    printf 'Filename: ./%s.deb\\nSize: %s\\nSHA256: %s\\n\\n' $package "$(stat -c %s $package.deb)" \\
+        "$(sha256sum $package.deb | cut -d' ' -f1)" >> Packages
+done
+echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list.d/driver.list
+apt-get update -qq -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/driver.list -o Dir::Etc::sourceparts=- \\
+    -o APT::Get::List-Cleanup=0
+"""
+
+
+def test_libraries_by_apt_at_the_exact_version(gpu: Gpu) -> None:
+    """From a repository in the container that has it; the packages are held."""
+    gpu.libraries(OLDER)
+    gpu.container.run(f"rm {LIBRARIES}/*{OLDER}")
+    gpu.container.run(REPOSITORY.replace("{libraries}", LIBRARIES).replace("{driver}", DRIVER))
+    try:
+        gpu.role(runfile=None).ok()
+        assert gpu.container.run("apt-mark showhold").split() == ["libcuda1", "libnvidia-ml1"]
+        assert gpu.look()["state"] == "ok"
+        assert gpu.role(runfile=None).ok().changed("ct330") == 0
+    finally:
+        gpu.container.run("apt-mark unhold libcuda1 libnvidia-ml1; dpkg --purge libcuda1 libnvidia-ml1")
+        gpu.container.run("rm -rf /srv/repository /etc/apt/sources.list.d/driver.list")
 
 
 def test_a_runfile_of_another_version(gpu: Gpu) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -375,29 +376,20 @@ MOVING = """\
 def test_a_move_in_mid_play(api: Api) -> None:
     """The play goes on where the container is now; without the option it says so, and where."""
     api.box.testbed("create", "313", "--node", "pve1")
+    variables = {"checkout": str(CHECKOUT)}
     try:
-        source = str(api.write_source())
-        moved = api.box.run_playbook(
-            MOVING,
-            "ct313",
-            {"to": "pve2", "checkout": str(CHECKOUT)},
-            arguments=["-i", source],
-            environment=environment(api),
-        )
-        assert moved.ok(), moved.output
-        assert "Container 313 is on node pve2 now; the play goes on there." in moved.output
-        source = str(api.write_source(follow_moved=False))
-        lost = api.box.run_playbook(
-            MOVING,
-            "ct313",
-            {"to": "pve1", "checkout": str(CHECKOUT)},
-            arguments=["-i", source],
-            environment=environment(api),
-        )
-        assert "Container 313 is on node pve1, not on node pve2" in lost.output
+        moved = api.playbook(MOVING, "ct313", variables | {"to": "pve2"})
+        assert moved.returncode == 0, moved.stdout
+        assert "Container 313 is on node pve2 now; the play goes on there." in moved.stdout + moved.stderr
+        lost = api.playbook(MOVING, "ct313", variables | {"to": "pve1"}, follow_moved=False)
+        assert "Container 313 is on node pve1, not on node pve2" in lost.stdout + lost.stderr
     finally:
         api.box.testbed("remove", "313")
 
 
-def environment(api: Api) -> dict[str, str]:
-    return {name: text for name, text in api.environment().items() if name != "RECORD_RESULTS"}
+def test_diagnose_finds_its_way_by_this_inventory_alone(api: Api) -> None:
+    """On both nodes, one of them with a GPU handed in and stopped."""
+    done = api.playbook("proxmox_gpu.training.diagnose", f"ct200,ct{SECOND}", {"diagnose_format": "json"})
+    report = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1].split("\nPLAY RECAP")[0])
+    assert "base.python3_missing" in json.dumps(report)
+    assert f"Container {SECOND} on node pve2 is stopped" in json.dumps(report)

@@ -77,6 +77,7 @@ def test_check_mode_changes_nothing(node: Box) -> None:
 
 
 def test_what_cannot_be_meant(node: Box) -> None:
-    for variables in ({"user": "root"}, {"state": "gone"}, {"user": "x; rm"}):
+    wrong: list[dict[str, Any]] = [{"user": "root"}, {"state": "gone"}, {"user": "x; rm"}]
+    for variables in wrong:
         refused = prepare(node, **variables)
         assert refused.rc != 0 and "prepare_node_user has to be a login name other than root" in refused.output

@@ -131,7 +131,7 @@ def test_a_task_that_fails_is_an_error(api: Api, container: Container) -> None:
 
 def test_by_pvesh_as_well_where_a_failed_task_exits_with_zero(api: Api, container: Container) -> None:
     words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
-    ways = {"api_backend": "ssh", "api_user": "root", "api_ssh_arguments": words}
+    ways: dict[str, Any] = {"api_backend": "ssh", "api_user": "root", "api_ssh_arguments": words}
     name = snapshot(api, **ways).ok().task("Snapshot").result["name"]
     api.box.node("pct", "set", str(VMID), "--lock", "backup")
     said = refusal(snapshot(api, state="rolled_back", name=name, **ways))

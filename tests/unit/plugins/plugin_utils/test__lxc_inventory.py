@@ -13,7 +13,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._pve_access i
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._pve_errors import FORBIDDEN, MISSING, ApiError
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _lxc_collect, _lxc_inventory
 
-ROW = {
+ROW: dict[str, Any] = {
     "vmid": 200,
     "type": "lxc",
     "node": "pve1",
@@ -70,7 +70,11 @@ def test_a_running_one_is_asked_for_what_runs_and_a_stopped_one_for_its_next_sta
 
 
 def test_pending_changes_are_told_apart() -> None:
-    rows = [{"key": "memory", "value": 1, "pending": 2}, {"key": "dev1", "value": "x", "delete": 1}, {"key": "cores"}]
+    rows: list[dict[str, Any]] = [
+        {"key": "memory", "value": 1, "pending": 2},
+        {"key": "dev1", "value": "x", "delete": 1},
+        {"key": "cores"},
+    ]
     assert _lxc_collect.pending_changes(rows) == {"memory": 2, "dev1": None}
 
 
@@ -107,7 +111,11 @@ def test_a_forbidden_configuration_is_said_once_for_all() -> None:
 
 
 def test_addresses_by_map_status_and_name() -> None:
-    nodes = {"a": {"address": "192.0.2.1"}, "b": {"address": "192.0.2.2"}, "c": {"address": None}}
+    nodes: dict[str, dict[str, Any]] = {
+        "a": {"address": "192.0.2.1"},
+        "b": {"address": "192.0.2.2"},
+        "c": {"address": None},
+    }
     found = _lxc_inventory.node_addresses(nodes, {"b": {"host": "10.0.0.2", "port": 2222}, "d": "10.0.0.4"})
     assert found == {
         "a": {"host": "192.0.2.1", "port": None},
