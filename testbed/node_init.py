@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed import cgroups, namespaces
+from testbed import cgroups, namespaces, node_files
 from testbed.errors import TestbedError
 from testbed.layout import Layout, NodeLayout
 
@@ -98,7 +98,7 @@ def lay_out(node: NodeLayout, local_folders: list[str]) -> None:
     for number, folder in enumerate(local_folders):
         bind(Path(folder), FOLDERS_INSIDE / str(number), read_only=True)
     own_devices()
-    for name, target in (("etc", "/etc"), ("sbin", "/usr/sbin")):
+    for name, target in node_files.OVERLAID:
         layers = f"lowerdir={target},upperdir={node.inside / name},workdir={node.inside / 'work' / name}"
         mount("-t", "overlay", "overlay", "-o", layers, target)
     bind(node.box.inside / "pve", Path("/etc/pve"))

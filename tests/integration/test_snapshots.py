@@ -19,7 +19,7 @@ from tests.integration.box import Box, Container
 from tests.integration.playbook_result import PlaybookResult
 
 VMID = 320
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("api_alone")]
 
 
 @pytest.fixture(scope="module")
