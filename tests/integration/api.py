@@ -110,11 +110,12 @@ class Api:
             path.write_text(playbook)
             playbook = str(path)
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.write_source(**options))]
-        environment = {name: text for name, text in self.environment().items() if name != "RECORD_RESULTS"}
+        recorder = ("RECORD_RESULTS", "ANSIBLE_CALLBACKS_ENABLED", "ANSIBLE_CALLBACK_PLUGINS")
+        environment = {name: text for name, text in self.environment().items() if name not in recorder}
         return subprocess.run(
             [*command, "-l", limit, "-e", json.dumps(variables), playbook],
             cwd=CHECKOUT,
-            env=environment | {"ANSIBLE_CALLBACKS_ENABLED": ""},
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

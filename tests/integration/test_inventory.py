@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -391,6 +390,5 @@ def test_a_move_in_mid_play(api: Api) -> None:
 def test_diagnose_finds_its_way_by_this_inventory_alone(api: Api) -> None:
     """On both nodes, one of them with a GPU handed in and stopped."""
     done = api.playbook("proxmox_gpu.training.diagnose", f"ct200,ct{SECOND}", {"diagnose_format": "json"})
-    report = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1].split("\nPLAY RECAP")[0])
-    assert "base.python3_missing" in json.dumps(report)
-    assert f"Container {SECOND} on node pve2 is stopped" in json.dumps(report)
+    assert "base.python3_missing" in done.stdout, done.stdout + done.stderr
+    assert f"Container {SECOND} on node pve2 is stopped" in done.stdout
