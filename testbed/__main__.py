@@ -11,10 +11,11 @@ import os
 import shlex
 import sys
 
-from testbed import base_root, client, containers, down, namespaces, refusals, services, state, up
+from testbed import base_root, client, containers, down, migration, namespaces, refusals, services, state, up
+from testbed.api_standin import server
 from testbed.containers import Wish
 from testbed.errors import TestbedError
-from testbed.layout import Layout, layout
+from testbed.layout import NODE_NAMES, Layout, layout
 
 FIRST_NUMBERED = 210
 
@@ -58,42 +59,51 @@ def command_status(box: Layout, options: argparse.Namespace) -> int:
 
 def status_of(box: Layout) -> dict[str, object]:
     """State of the box: ``up`` only when the node runs, sshd answers and each container is as declared."""
-    node = box.nodes[0]
     ports = state.load_ports(box)
-    running = containers.running_ids(node)
-    shown = {
-        vmid: {"running": vmid in running, "declared": bool(containers.own(node, vmid)["running"])}
-        for vmid in containers.known_ids(node)
-    }
-    node_up = namespaces.init_pid(node) is not None
-    sshd = node_up and services.sshd_runs(node, ports.get(node.sshd_port_key, 0))
+    shown = {}
+    nodes = []
+    for node in box.nodes:
+        running = containers.running_ids(node)
+        for vmid in containers.known_ids(node):
+            declared = bool(containers.own(node, vmid)["running"])
+            shown[vmid] = {"running": vmid in running, "declared": declared, "node": node.name}
+        runs = namespaces.init_pid(node) is not None
+        port = ports.get(node.sshd_port_key)
+        sshd = runs and services.sshd_runs(node, port or 0)
+        nodes.append({"name": node.name, "runs": runs, "sshd": sshd, "port": port})
+    answering = all(node["sshd"] for node in nodes)
     web = "web" in ports and services.listens(f"{box.cgroup}/web", ports["web"])
+    api = {node.name: ports.get(server.port_key(node)) for node in box.nodes}
+    api_up = all(port and services.listens(f"{box.cgroup}/api", port) for port in api.values())
     as_declared = all(one["running"] == one["declared"] for one in shown.values())
     return {
         "name": box.state.name,
         "state": str(box.state),
         "exists": box.state.exists(),
-        "up": bool(sshd and web and shown and as_declared),
-        "node": {"name": node.name, "runs": node_up, "sshd": sshd, "port": ports.get(node.sshd_port_key)},
+        "up": bool(answering and web and api_up and shown and as_declared),
+        "node": nodes[0],
+        "nodes": nodes,
         "web": {"port": ports.get("web"), "answers": web},
+        "api": {"ports": api, "answers": api_up},
         "containers": shown,
         "snapshots": sorted(path.parent.name for path in box.snapshots.glob("*/snapshot.json")),
         "inventory": str(box.state / "inventory.yml"),
-        "ssh": shlex.join(client.ssh_command(box)) if sshd else None,
+        "ssh": shlex.join(client.ssh_command(box)) if nodes[0]["sshd"] else None,
     }
 
 
 def status_lines(status: dict[str, object]) -> list[str]:
-    node, web, shown = status["node"], status["web"], status["containers"]
-    assert isinstance(node, dict) and isinstance(web, dict) and isinstance(shown, dict)
-    if not node["runs"] and not shown:
+    nodes, web, api, shown = status["nodes"], status["web"], status["api"], status["containers"]
+    assert isinstance(nodes, list) and isinstance(web, dict) and isinstance(api, dict) and isinstance(shown, dict)
+    if not nodes[0]["runs"] and not shown:
         return [f"box {status['name']}: down"]
     running = [vmid for vmid, one in shown.items() if one["running"]]
     stopped = [vmid for vmid, one in shown.items() if not one["running"]]
     answers = {True: "answers", False: "does not answer"}
     return [
         f"box {status['name']}: {'up' if status['up'] else 'HALF UP (testbed up repairs it)'}",
-        f"  node       {node['name']}, sshd {answers[node['sshd']]} on 127.0.0.1:{node['port']}",
+        *(f"  node       {node['name']}, sshd {answers[node['sshd']]} on 127.0.0.1:{node['port']}" for node in nodes),
+        f"  API        {answers[api['answers']]} on {', '.join(f'127.0.0.1:{port}' for port in api['ports'].values())}",
         f"  web        {answers[web['answers']]} on 127.0.0.1:{web['port']}",
         f"  running    {' '.join(running) or 'none'}",
         f"  stopped    {' '.join(stopped) or 'none'}",
@@ -105,9 +115,13 @@ def status_lines(status: dict[str, object]) -> list[str]:
 def command_exec(box: Layout, options: argparse.Namespace) -> None:
     """Replace this process by a command in the node, or in a container of it."""
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
-    if options.where != "node":
+    where = box.nodes[0] if options.where == "node" else None
+    if options.where in NODE_NAMES:
+        where = box.node(options.where)
+    if where is None:
+        where = containers.node_of(box, options.where)
         command = ["lxc-attach", "-n", options.where, "--clear-env", "--", *(command or ["/bin/sh"])]
-    argv = namespaces.enter_command(box.nodes[0], command or ["/bin/bash"])
+    argv = namespaces.enter_command(where, command or ["/bin/bash"])
     os.execvpe(argv[0], argv, {**namespaces.ENVIRONMENT, "TERM": os.environ.get("TERM", "dumb")})
 
 
@@ -125,7 +139,7 @@ def _wish(box: Layout, options: argparse.Namespace) -> Wish:
 
 
 def command_create(box: Layout, options: argparse.Namespace) -> None:
-    node = box.nodes[0]
+    node = box.node(options.node)
     with state.locked(box):
         up.make(node, {vmid: _wish(box, options) for vmid in options.ids}, log)
         containers.start(node, [vmid for vmid in options.ids if not options.stopped])
@@ -133,22 +147,30 @@ def command_create(box: Layout, options: argparse.Namespace) -> None:
 
 
 def command_fresh(box: Layout, options: argparse.Namespace) -> None:
-    node = box.nodes[0]
     with state.locked(box):
         base = base_root.ensure(box.cache, "sshd" if options.sshd else "bare", log)
         for vmid in options.ids:
+            node = containers.node_of(box, vmid)
             containers.fresh(node, vmid, _wish(box, options), base, up.local_folders(node))
         client.write_inventory(box)
 
 
 def command_snapshot(box: Layout, options: argparse.Namespace) -> None:
     with state.locked(box):
-        containers.snapshot(box.nodes[0], options.id, options.name)
+        containers.snapshot(containers.node_of(box, options.id), options.id, options.name)
 
 
 def command_remove(box: Layout, options: argparse.Namespace) -> None:
     with state.locked(box):
-        containers.remove(box.nodes[0], options.ids)
+        for node in box.nodes:
+            here = set(containers.known_ids(node))
+            containers.remove(node, [vmid for vmid in options.ids if vmid in here])
+        client.write_inventory(box)
+
+
+def command_migrate(box: Layout, options: argparse.Namespace) -> None:
+    with state.locked(box):
+        migration.migrate(box, options.id, box.node(options.node))
         client.write_inventory(box)
 
 
@@ -175,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     one = verb("status", command_status, "what runs")
     one.add_argument("--json", action="store_true")
     one = verb("exec", command_exec, "run a command in the node, or in a container without a login")
-    one.add_argument("where", metavar="node|ID")
+    one.add_argument("where", metavar="node|node, pve1, pve2 or ID")
     one.add_argument("command", nargs=argparse.REMAINDER)
     for name, run, text in (
         ("create", command_create, "make containers"),
@@ -189,6 +211,10 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--stopped", action="store_true")
         one.add_argument("--memory", type=int, metavar="MIB")
         one.add_argument("--cores", type=int)
+    verbs.choices["create"].add_argument("--node", choices=NODE_NAMES, default=NODE_NAMES[0], help="where to make them")
+    one = verb("migrate", command_migrate, "move a container to the other node, as a restart migration does")
+    one.add_argument("id")
+    one.add_argument("node", choices=NODE_NAMES)
     one = verb("snapshot", command_snapshot, "keep a container's state under a name")
     one.add_argument("id")
     one.add_argument("name")

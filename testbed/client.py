@@ -83,8 +83,9 @@ def write_ssh_config(box: Layout) -> None:
     files.write(box.client / "ssh_config", "\n".join(lines) + "\n")
 
 
-def ssh_command(box: Layout, user: str = "root") -> list[str]:
-    port = state.load_ports(box)[box.nodes[0].sshd_port_key]
+def ssh_command(box: Layout, user: str = "root", node: str | None = None) -> list[str]:
+    """The ssh command line of a node, the first one unless named."""
+    port = state.load_ports(box)[(box.node(node) if node else box.nodes[0]).sshd_port_key]
     return ["ssh", *ssh_options(box), "-p", str(port), f"{user}@127.0.0.1"]
 
 
@@ -131,7 +132,6 @@ def write_certificates(box: Layout, description: dict[str, object]) -> None:
 def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
     """The box for ansible: containers by id through the node, the node itself, containers with an sshd of their own."""
     ports = state.load_ports(box)
-    node = box.nodes[0]
     common = {
         "ansible_host": "127.0.0.1",
         "ansible_user": "root",
@@ -139,15 +139,18 @@ def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
         "ansible_ssh_common_args": shlex.join([*ssh_options(box)[:2], *ssh_options(box)[4:]]),
         "ansible_control_path_dir": str(box.control_path),
     }
-    by_id = {}
+    by_id: dict[str, dict[str, object]] = {}
     by_ssh = {}
-    for vmid in containers.known_ids(node):
-        by_id[f"ct{vmid}"] = {"pct_vmid": int(vmid)}
-        if port := containers.own(node, vmid)["sshd_port"]:
-            by_ssh[f"ssh{vmid}"] = {"ansible_port": port}
+    for node in box.nodes:
+        for vmid in containers.known_ids(node):
+            by_id[f"ct{vmid}"] = {"pct_vmid": int(vmid)}
+            if node.name != box.nodes[0].name:
+                by_id[f"ct{vmid}"]["ansible_port"] = ports[node.sshd_port_key]
+            if port := containers.own(node, vmid)["sshd_port"]:
+                by_ssh[f"ssh{vmid}"] = {"ansible_port": port}
     through_pct = {
         "ansible_connection": "proxmox_gpu.training.pct_exec",
-        "ansible_port": ports[node.sshd_port_key],
+        "ansible_port": ports[box.nodes[0].sshd_port_key],
         "ansible_python_interpreter": "/usr/bin/python3",
     }
     return {
@@ -156,7 +159,7 @@ def inventory(box: Layout, description: dict[str, object]) -> dict[str, object]:
             "children": {
                 "training": {"vars": {**through_pct, **product_variables(box, description)}, "hosts": by_id},
                 "containers_by_ssh": {"vars": {"ansible_connection": "ssh"}, "hosts": by_ssh},
-                "nodes": {"hosts": {node.name: {"ansible_port": ports[node.sshd_port_key]}}},
+                "nodes": {"hosts": {node.name: {"ansible_port": ports[node.sshd_port_key]} for node in box.nodes}},
             },
         }
     }

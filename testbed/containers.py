@@ -20,7 +20,7 @@ from pathlib import Path
 
 from testbed import cgroups, files, lxc_config, namespaces, node_init, pve_files, state
 from testbed.errors import TestbedError
-from testbed.layout import NodeLayout
+from testbed.layout import Layout, NodeLayout
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Wish:
 def known_ids(node: NodeLayout) -> list[str]:
     """Containers that the testbed made on this node, by number."""
     return sorted((file.parent.name for file in node.lxc.glob("*/testbed.json")), key=int)
+
+
+def node_of(box: Layout, vmid: str) -> NodeLayout:
+    """The node that a container is on; the first one for a container that is not there."""
+    found = [node for node in box.nodes if (node.lxc / vmid / "testbed.json").exists()]
+    return found[0] if found else box.nodes[0]
 
 
 def own(node: NodeLayout, vmid: str) -> dict[str, object]:

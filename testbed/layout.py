@@ -17,7 +17,7 @@ from pathlib import Path
 from testbed.errors import TestbedError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-NODE_NAMES = ("pve1",)
+NODE_NAMES = ("pve1", "pve2")
 CGROUP_ROOT = "proxmox_gpu_testbed"
 
 
@@ -118,6 +118,13 @@ class Layout:
     @property
     def nodes(self) -> tuple[NodeLayout, ...]:
         return tuple(NodeLayout(self, name) for name in NODE_NAMES)
+
+    def node(self, name: str) -> NodeLayout:
+        """The node of a name. Raises TestbedError when the box has none of that name."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise TestbedError(f"The testbed has no node {name!r} (its nodes: {', '.join(NODE_NAMES)}).")
 
     @property
     def first_port(self) -> int:

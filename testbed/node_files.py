@@ -16,6 +16,7 @@ from pathlib import Path
 from testbed import files, namespaces
 from testbed.layout import NodeLayout
 
+OVERLAID = (("etc", "/etc"), ("sbin", "/usr/sbin"), ("bin", "/usr/bin"))  # the node's own folder, and over what
 # Logins beside root: what each may do with sudo, without a password.
 LOGINS = {
     "ansible": (1701, ["/usr/sbin/pct"]),
@@ -30,16 +31,43 @@ sys.path.insert(0, "/run/testbed/code")
 from testbed.pct_standin.main import main
 sys.exit(main(sys.argv[1:], "{state}"))
 """
+PVESH = """\
+#!/usr/bin/python3 -IS
+# STAND-IN for Proxmox's pvesh, written by the testbed of proxmox_gpu.training. This is not Proxmox software:
+# it asks the testbed's stand-in of the Proxmox API, as root@pam.
+import sys
+sys.path.insert(0, "/run/testbed/code")
+from testbed.api_standin.pvesh import main
+sys.exit(main(sys.argv[1:], "{state}"))
+"""
+NVIDIA = """\
+#!/usr/bin/python3 -IS
+# STAND-IN of a node's NVIDIA driver, written by the testbed of proxmox_gpu.training: {name} for its modules alone.
+import sys
+sys.path.insert(0, "/run/testbed/code")
+from testbed.nvidia_standin import main
+sys.exit(main("{name}", sys.argv[1:], "{settings}"))
+"""
+NVIDIA_COMMANDS = ("modprobe", "modinfo", "nvidia-modprobe")
 
 
 def write(node: NodeLayout, port: int, authorized_key: str) -> None:
     """Write or refresh all of them. Existing host keys stay."""
-    etc, sbin, homes = node.folder / "etc", node.folder / "sbin", node.folder / "home"
-    if pid := namespaces.init_pid(node):  # a mounted overlay does not see what is replaced below it
-        etc, sbin = Path(f"/proc/{pid}/root/etc"), Path(f"/proc/{pid}/root/usr/sbin")
-    for folder in (etc / "ssh", etc / "lxc", etc / "pam.d", etc / "pve", etc / "sudoers.d", sbin, homes, node.lxc):
+    etc, sbin, programs = (_place(node, name, target) for name, target in OVERLAID)
+    homes = node.folder / "home"
+    for folder in (
+        etc / "ssh",
+        etc / "lxc",
+        etc / "pam.d",
+        etc / "pve",
+        etc / "sudoers.d",
+        sbin,
+        programs,
+        homes,
+        node.lxc,
+    ):
         folder.mkdir(parents=True, exist_ok=True)
-    for name in ("log/pve/tasks", "root", "work/etc", "work/sbin"):
+    for name in ("log/pve/tasks", "root", "work/etc", "work/sbin", "work/bin"):
         (node.folder / name).mkdir(parents=True, exist_ok=True)
     temporary = node.folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -63,9 +91,20 @@ def write(node: NodeLayout, port: int, authorized_key: str) -> None:
             stdin=subprocess.DEVNULL,
         )
     files.write(sbin / "pct", PCT.format(state=node.box.inside), 0o755)
+    files.write(programs / "pvesh", PVESH.format(state=node.box.inside), 0o755)
+    for name in NVIDIA_COMMANDS:
+        files.write(sbin / name, NVIDIA.format(name=name, settings=node.inside / "nvidia.json"), 0o755)
     _home(node.folder / "root", 0, authorized_key)
     for name, (uid, _commands) in LOGINS.items():
         _home(homes / name, uid, authorized_key)
+
+
+def _place(node: NodeLayout, name: str, target: str) -> Path:
+    """Where to write a file of the overlay at ``target``. A mounted overlay does not see what is replaced below it."""
+    pid = namespaces.init_pid(node)
+    mounts = Path(f"/proc/{pid}/mounts").read_text().splitlines() if pid else []
+    mounted = any(line.split()[1:3] == [target, "overlay"] for line in mounts)
+    return Path(f"/proc/{pid}/root{target}") if mounted else node.folder / name
 
 
 def _home(folder: Path, uid: int, authorized_key: str) -> None:
@@ -102,13 +141,14 @@ def _is_system(number: str) -> bool:
 
 
 def _sudoers() -> str:
-    """Debian's defaults (a terminal of sudo's own among them) and the logins' commands; no rule of the machine."""
+    """Debian's defaults (a terminal of sudo's own among them), the logins' commands, and what a playbook adds."""
     lines = [
         "Defaults env_reset, use_pty",
         'Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',
         "root ALL=(ALL:ALL) ALL",
     ]
     lines += [f"{name} ALL=(root) NOPASSWD: {', '.join(commands)}" for name, (_uid, commands) in LOGINS.items()]
+    lines.append("@includedir /etc/sudoers.d")
     return "\n".join(lines) + "\n"
 
 

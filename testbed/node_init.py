@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed import cgroups, namespaces
+from testbed import cgroups, namespaces, node_files
 from testbed.errors import TestbedError
 from testbed.layout import Layout, NodeLayout
 
@@ -25,6 +25,7 @@ REAPER = "trap : TERM HUP INT; while :; do sleep 2147483647 & wait $!; done"
 CODE_INSIDE = Path("/run/testbed/code")
 CACHE_INSIDE = Path("/run/testbed/cache")
 FOLDERS_INSIDE = Path("/run/testbed/folders")
+LOCAL_INSIDE = Path("/run/testbed/local")  # what /etc/pve/local points to
 
 
 def start(node: NodeLayout, local_folders: list[str]) -> None:
@@ -64,6 +65,26 @@ def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
         mount("-o", "remount,bind,ro", str(target))
 
 
+def own_devices() -> None:
+    """A /dev of the node's own with the machine's entries, so that what a test makes there stays in the node."""
+    draft = Path("/run/testbed/dev")
+    draft.mkdir()
+    mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(draft))
+    for entry in sorted(Path("/dev").iterdir()):
+        target = draft / entry.name
+        if entry.is_symlink():
+            target.symlink_to(os.readlink(entry))
+        elif entry.is_dir():
+            target.mkdir()
+            mount("--rbind", str(entry), str(target))
+        elif entry.is_char_device() or entry.is_block_device():
+            status = entry.stat()
+            os.mknod(target, status.st_mode, status.st_rdev)
+            os.chmod(target, status.st_mode & 0o7777)
+            os.chown(target, status.st_uid, status.st_gid)
+    mount("--move", str(draft), "/dev")
+
+
 def lay_out(node: NodeLayout, local_folders: list[str]) -> None:
     """The node's mounts. /run first: it carries the box's own folder, from where the rest is taken."""
     mount("--make-rprivate", "/")
@@ -76,7 +97,8 @@ def lay_out(node: NodeLayout, local_folders: list[str]) -> None:
     bind(node.box.checkout / "testbed", CODE_INSIDE / "testbed", read_only=True)
     for number, folder in enumerate(local_folders):
         bind(Path(folder), FOLDERS_INSIDE / str(number), read_only=True)
-    for name, target in (("etc", "/etc"), ("sbin", "/usr/sbin")):
+    own_devices()
+    for name, target in node_files.OVERLAID:
         layers = f"lowerdir={target},upperdir={node.inside / name},workdir={node.inside / 'work' / name}"
         mount("-t", "overlay", "overlay", "-o", layers, target)
     bind(node.box.inside / "pve", Path("/etc/pve"))
@@ -84,6 +106,7 @@ def lay_out(node: NodeLayout, local_folders: list[str]) -> None:
     for name, target in (("log", "/var/log"), ("home", "/home"), ("tmp", "/tmp"), ("root", "/root")):
         bind(node.inside / name, Path(target))
     Path("/run/lock/lxc").mkdir()
+    LOCAL_INSIDE.symlink_to(f"/etc/pve/nodes/{node.name}")
     socket.sethostname(node.name)
 
 

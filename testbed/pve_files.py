@@ -10,6 +10,7 @@ free of both.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -62,14 +63,38 @@ def raw_lxc_lines(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def format_conf(conf: dict[str, str], raw: list[tuple[str, str]] | None = None, pending: Pending | None = None) -> str:
-    """Text of an ID.conf: sorted keys, the raw lines, the pending section, as Proxmox writes it."""
+def digest(text: str) -> str:
+    """What the API calls a configuration's digest."""
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def snapshot_sections(text: str) -> dict[str, str]:
+    """The sections of an ID.conf that keep a snapshot's configuration: name → its lines."""
+    sections: dict[str, str] = {}
+    name = None
+    for line in text.splitlines():
+        if line.startswith("[") and line.endswith("]"):
+            name = line[1:-1]
+            continue
+        if name not in (None, "pve:pending") and line.strip():
+            sections[str(name)] = sections.get(str(name), "") + f"{line}\n"
+    return sections
+
+
+def format_conf(
+    conf: dict[str, str],
+    raw: list[tuple[str, str]] | None = None,
+    pending: Pending | None = None,
+    snapshots: dict[str, str] | None = None,
+) -> str:
+    """Text of an ID.conf: sorted keys, the raw lines, the pending section, the snapshots', as Proxmox writes it."""
     lines = [f"{key}: {conf[key]}" for key in sorted(conf) if not key.startswith("lxc.")]
     lines += [f"{key}: {value}" for key, value in raw or []]
     if pending and (pending.changed or pending.deleted):
         lines += ["", "[pve:pending]"]
         lines += [f"delete: {','.join(sorted(pending.deleted))}"] if pending.deleted else []
         lines += [f"{key}: {pending.changed[key]}" for key in sorted(pending.changed)]
+    lines += [f"\n[{name}]\n{text.rstrip()}" for name, text in (snapshots or {}).items()]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ PACKAGES = {  # a command that the testbed runs → the Debian package that brin
     "/usr/bin/mmdebstrap": "mmdebstrap",
     "/usr/sbin/sshd": "openssh-server",
     "/usr/bin/ssh-keygen": "openssh-client",
+    "/usr/bin/openssl": "openssl",
     "/usr/bin/sudo": "sudo",
     "/usr/bin/python3": "python3",
     "/usr/bin/nsenter": "util-linux",

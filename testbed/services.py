@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from testbed import cgroups, cuda_repository, namespaces, state
+from testbed.api_standin import certificates, server, settings
 from testbed.errors import TestbedError
 from testbed.layout import Layout, NodeLayout
 
@@ -85,6 +86,31 @@ def ensure_web(box: Layout, log: Callable[[str], None]) -> None:
             preexec_fn=cgroups.joiner(f"{box.cgroup}/web"),
         )
     _wait(lambda: answers(port), f"the web server on port {port}", str(output))
+
+
+def ensure_api(box: Layout) -> None:
+    """Serve the stand-in of the Proxmox API: a port for each node, and the socket that pvesh asks."""
+    settings.ensure(box.state / "api.json")
+    certificates.ensure(box)
+    cgroup = f"{box.cgroup}/api"
+    ports = [keep_port(box, server.port_key(node), cgroup) for node in box.nodes]
+    if all(listens(cgroup, port) for port in ports):
+        return
+    cgroups.end(cgroup)
+    output = box.state / "api.output"
+    with open(output, "a") as file:
+        subprocess.Popen(
+            [sys.executable, "-m", "testbed.api_standin", str(box.state), str(box.cache)],
+            cwd=box.checkout,
+            env={**os.environ, "PYTHONPATH": str(box.checkout)},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=cgroups.joiner(cgroup),
+        )
+    for port in ports:
+        _wait(lambda port=port: answers(port), f"the API stand-in on port {port}", str(output))  # type: ignore[misc]
 
 
 def _wait(ready: Callable[[], bool], what: str, logfile: str, timeout: float = 15) -> None:

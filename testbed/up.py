@@ -42,9 +42,10 @@ def up(box: Layout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None
         for node in box.nodes:
             _node(node, key, log)
         services.ensure_web(box, log)
-        first = box.nodes[0]
-        make(first, {**STANDARD, **wishes}, log)
-        repair(first)
+        services.ensure_api(box)
+        make(box.nodes[0], {**STANDARD, **wishes}, log)
+        for node in box.nodes:
+            repair(node)
         client.write_inventory(box)
 
 
@@ -57,7 +58,8 @@ def write_standin_settings(box: Layout, startup: float = 0.7, version: str = "6.
 def _node(node: NodeLayout, key: str, log: Callable[[str], None]) -> None:
     port = services.keep_port(node.box, node.sshd_port_key, f"{node.cgroup}/services")
     node.pve_containers.mkdir(parents=True, exist_ok=True)
-    for link, target in (("local", f"nodes/{node.name}"), ("lxc", f"nodes/{node.name}/lxc")):
+    # One folder is every node's /etc/pve, so what differs between nodes is a link into the node's own /run.
+    for link, target in (("local", str(node_init.LOCAL_INSIDE)), ("lxc", "local/lxc")):
         if not (node.box.pve / link).is_symlink():
             (node.box.pve / link).symlink_to(target)
     node_files.write(node, port, key)
@@ -79,7 +81,7 @@ def local_folders(node: NodeLayout) -> list[str]:
 
 def make(node: NodeLayout, wishes: dict[str, Wish], log: Callable[[str], None]) -> None:
     """Make those containers that are not there."""
-    known = set(containers.known_ids(node))
+    known = {vmid for each in node.box.nodes for vmid in containers.known_ids(each)}
     for vmid, wish in wishes.items():
         if vmid not in known:
             base = base_root.ensure(node.box.cache, "sshd" if wish.sshd else "bare", log)

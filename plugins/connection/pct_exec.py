@@ -132,6 +132,16 @@ options:
     ini:
       - section: pct_exec
         key: runner_idle
+  node_addresses:
+    description:
+      - Where a container that is found on another node than O(host) is looked for, by the node's name. Each entry has
+        C(host) and, where it is not the one of O(port), C(port).
+      - P(proxmox_gpu.training.lxc_hosts#inventory) sets it, so that a play goes on when a container was
+        migrated. Without an entry for the node the task is unreachable, and says where the container is.
+    type: dict
+    default: {}
+    vars:
+      - name: pct_node_addresses
   attach_timeout:
     description:
       - Seconds until the container has to have taken a command. It says nothing about how long the command may run.
@@ -215,13 +225,15 @@ class Connection(ContainerConnection):
         """Run a shell command line in the container; return its exit status, stdout and stderr as they were."""
         display.vvv(f"PCT EXEC container {self.vmid}: {to_text(cmd)}", host=self.node)
         command = to_bytes(cmd, errors="surrogate_or_strict")
+        result = self.where_it_is(lambda: self._run_inside(command, in_data, sudoable))
+        display.vvv(f"PCT EXEC container {self.vmid}: ended with {result[0]}", host=self.node)
+        return result
+
+    def _run_inside(self, command: bytes, in_data: bytes | None, sudoable: bool) -> tuple[int, bytes, bytes]:
         result = None
         if not (sudoable and self.become):
             result = self.run_resident(command, in_data)
-        if result is None:
-            result = self.run_plain(command, in_data, sudoable)[:3]
-        display.vvv(f"PCT EXEC container {self.vmid}: ended with {result[0]}", host=self.node)
-        return result
+        return result if result is not None else self.run_plain(command, in_data, sudoable)[:3]
 
     def reset(self) -> None:
         """Let the next task begin anew: without a runner, and with a new login."""
@@ -232,6 +244,9 @@ class Connection(ContainerConnection):
 
     def put_file(self, in_path: str, out_path: str) -> None:  # type: ignore[override]
         """Copy a file of the controller into the container."""
+        self.where_it_is(lambda: self._put_inside(in_path, out_path))
+
+    def _put_inside(self, in_path: str, out_path: str) -> None:
         _check_path(out_path)
         display.vvv(f"PCT PUT {in_path} TO {out_path}", host=self.node)
         with contextlib.ExitStack() as stack:
@@ -262,6 +277,9 @@ class Connection(ContainerConnection):
 
     def fetch_file(self, in_path: str, out_path: str) -> None:  # type: ignore[override]
         """Copy a file of the container to the controller."""
+        self.where_it_is(lambda: self._fetch_inside(in_path, out_path))
+
+    def _fetch_inside(self, in_path: str, out_path: str) -> None:
         _check_path(in_path)
         display.vvv(f"PCT FETCH {in_path} TO {out_path}", host=self.node)
         request = self.request(_pct_transfer.fetch_script(in_path), stdin="null", relay=False)

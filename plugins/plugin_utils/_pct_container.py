@@ -34,6 +34,17 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._pct_node imp
 display = Display()
 
 
+T = t.TypeVar("T")
+
+
+class ContainerMoved(AnsibleConnectionFailure):
+    """The container is on another node, and nothing was run."""
+
+    def __init__(self, sentence: str, node: str) -> None:
+        super().__init__(sentence)
+        self.node = node
+
+
 class ContainerConnection(NodeConnection):
     """The node's connection, with each command line going on into one container."""
 
@@ -74,6 +85,21 @@ class ContainerConnection(NodeConnection):
             )
         return line
 
+    def where_it_is(self, run: t.Callable[[], T]) -> T:
+        """Do something in the container; when it is on another node whose address is known, do it there."""
+        try:
+            return run()
+        except ContainerMoved as moved:
+            place = (self.get_option("node_addresses") or {}).get(moved.node)
+            if not place:
+                raise
+            display.warning(f"Container {self.vmid} is on node {moved.node} now; the play goes on there.")
+            self.set_option("host", place["host"])
+            if place.get("port"):
+                self.set_option("port", place["port"])
+            self._known_masters = None
+            return run()
+
     def run_plain(
         self, command: bytes, in_data: bytes | None = None, sudoable: bool = False, locate: bool = False
     ) -> tuple[int, bytes, bytes, _pct_outcome.Report]:
@@ -102,6 +128,8 @@ class ContainerConnection(NodeConnection):
             )
         failure = _pct_outcome.classify(report, request.vmid)
         if failure:
+            if failure[0] == _pct_outcome.ELSEWHERE and not report.started:
+                raise ContainerMoved(failure[1], _pct_outcome.place_of(report.vmlist, report.conf).node)
             raise AnsibleConnectionFailure(failure[1])
         return stderr, report
 
@@ -165,8 +193,11 @@ class ContainerConnection(NodeConnection):
             ) from None
 
     def _look(self) -> None:
-        """Raise what keeps the container from answering, if anything does."""
-        self.run_plain(b"true")
+        """Raise what keeps the container from answering, if anything does. A command may have run: none is repeated."""
+        try:
+            self.run_plain(b"true")
+        except ContainerMoved as moved:
+            raise AnsibleConnectionFailure(str(moved)) from None
 
     def start_runner(self, python: str, program: bytes) -> _pct_residence.Started | None:
         """Start the runner's program with the container's Python."""

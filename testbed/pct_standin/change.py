@@ -55,8 +55,8 @@ def set_options(node: Node, parameters: Parameters, environment: dict[bytes, byt
                 pending.changed[key] = value
             else:
                 conf[key] = value
-        raw = pve_files.raw_lxc_lines(text)
-        pve_files.write_file(node.conf_path(vmid), pve_files.format_conf(conf, raw, pending))
+        raw, kept = pve_files.raw_lxc_lines(text), pve_files.snapshot_sections(text)
+        pve_files.write_file(node.conf_path(vmid), pve_files.format_conf(conf, raw, pending, kept))
         if running and any(key in LIVE for key in changes):
             _apply_limits(vmid, conf)
     return 0
@@ -68,7 +68,8 @@ def unlock(node: Node, parameters: Parameters, environment: dict[bytes, bytes]) 
         text = node.conf_text(vmid)
         conf = pve_files.parse_conf(text)
         conf.pop("lock", None)
-        formatted = pve_files.format_conf(conf, pve_files.raw_lxc_lines(text), pve_files.parse_pending(text))
+        raw, kept = pve_files.raw_lxc_lines(text), pve_files.snapshot_sections(text)
+        formatted = pve_files.format_conf(conf, raw, pve_files.parse_pending(text), kept)
         pve_files.write_file(node.conf_path(vmid), formatted)
     return 0
 

@@ -24,8 +24,8 @@ def start(node: Node, parameters: Parameters, environment: dict[bytes, bytes]) -
         if not parameters.get("skiplock"):
             node.refuse_locked(pve_files.parse_conf(text))
         conf = pve_files.with_pending(pve_files.parse_conf(text), pve_files.parse_pending(text))
-        raw = pve_files.raw_lxc_lines(text)
-        pve_files.write_file(node.conf_path(vmid), pve_files.format_conf(conf, raw))
+        raw, kept = pve_files.raw_lxc_lines(text), pve_files.snapshot_sections(text)
+        pve_files.write_file(node.conf_path(vmid), pve_files.format_conf(conf, raw, snapshots=kept))
         devices.prepare(node.lxc / vmid, conf)
         config = lxc_config.lxc_config(vmid, conf, raw, lxc_config.read_own(node.lxc / vmid))
         (node.lxc / vmid / "config").write_text(config)

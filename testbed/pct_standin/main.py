@@ -24,6 +24,7 @@ COMMANDS = [
     Command("pull", ("vmid", "path", "destination"), transfer.OPTIONS, transfer.pull),
     Command("push", ("vmid", "file", "destination"), transfer.OPTIONS, transfer.push),
     Command("set", ("vmid",), change.OPTIONS, change.set_options),
+    Command("shutdown", ("vmid",), {"timeout": "integer", "forceStop": "boolean"}, lifecycle.stop),
     Command("start", ("vmid",), {"skiplock": "boolean", "debug": "boolean"}, lifecycle.start),
     Command("status", ("vmid",), {"verbose": "boolean"}, show.status),
     Command("stop", ("vmid",), {"skiplock": "boolean"}, lifecycle.stop),

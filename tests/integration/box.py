@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import client, namespaces
+from testbed import client, containers, namespaces
 from testbed.layout import CHECKOUT, Layout, layout
 from tests.integration import playbook_result
 
@@ -76,11 +76,16 @@ class Box:
         return Container(self, str(vmid))
 
     def node(
-        self, *command: str, stdin: str = "", timeout: float = 60, environment: Mapping[str, str] | None = None
+        self,
+        *command: str,
+        stdin: str = "",
+        timeout: float = 60,
+        environment: Mapping[str, str] | None = None,
+        on: str | None = None,
     ) -> Completed:
-        """A command as the node's root, without ssh and with exactly the given environment (and a PATH)."""
+        """A command as a node's root (the first one's), without ssh, with exactly the given environment and a PATH."""
         return subprocess.run(
-            namespaces.enter_command(self.layout.nodes[0], command),
+            namespaces.enter_command(self.layout.node(on) if on else self.layout.nodes[0], command),
             input=stdin,
             capture_output=True,
             text=True,
@@ -104,9 +109,9 @@ class Box:
 
     def attach(self, vmid: int | str, command: str, *, stdin: str = "", timeout: float = 60) -> Completed:
         """A shell command in a container, by lxc-attach with a clean environment."""
-        return self.node(
-            "lxc-attach", "-n", str(vmid), "--clear-env", "--", "/bin/sh", "-c", command, stdin=stdin, timeout=timeout
-        )
+        words = ["lxc-attach", "-n", str(vmid), "--clear-env", "--", "/bin/sh", "-c", command]
+        where = containers.node_of(self.layout, str(vmid)).name
+        return self.node(*words, stdin=stdin, timeout=timeout, on=where)
 
     def run_playbook(
         self,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 
@@ -30,6 +31,14 @@ def box() -> Iterator[Box]:
     yield current
     if not was_there and not os.environ.get("KEEP_TESTBED"):
         current.testbed("down")
+
+
+@pytest.fixture(scope="module")
+def api_alone(box: Box) -> Iterator[None]:
+    """The box's API stand-in for one module of tests at a time: they count its requests, and set its faults."""
+    with open(box.layout.state / "api.tests.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -89,3 +89,16 @@ def test_vmlist_counts_changes_and_only_those(pve: Path) -> None:
     assert moved["ids"]["200"] == {"node": "b", "type": "lxc", "version": 3}  # type: ignore[index]
     (pve / "nodes/b/lxc/200.conf").unlink()
     assert vmlist(pve) == {"version": 4, "ids": {"100": {"node": "a", "type": "qemu", "version": 2}}}
+
+
+def test_snapshot_sections_survive_a_change() -> None:
+    text = (
+        "cores: 2\nlxc.idmap: u 0 1 2\n\n[pve:pending]\nswap: 0\n\n[one]\ncores: 1\nsnaptime: 5\n\n[two]\nparent: one\n"
+    )
+    sections = pve_files.snapshot_sections(text)
+    assert sections == {"one": "cores: 1\nsnaptime: 5\n", "two": "parent: one\n"}
+    conf, raw, pending = pve_files.parse_conf(text), pve_files.raw_lxc_lines(text), pve_files.parse_pending(text)
+    written = pve_files.format_conf({**conf, "cores": "4"}, raw, pending, sections)
+    assert pve_files.snapshot_sections(written) == sections
+    assert pve_files.parse_pending(written) == pending
+    assert pve_files.parse_conf(written)["cores"] == "4"

@@ -1,0 +1,394 @@
+# Copyright (c) 2026, the proxmox_gpu.training authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lxc_hosts against the API stand-in of the box: both nodes, each way in, each privilege missing, each fault."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import client, pve_files
+from testbed.api_standin import certificates
+from testbed.layout import CHECKOUT
+from tests.integration.api import NOBODY, Api
+from tests.integration.box import Box
+
+FIRST, SECOND, NAMELESS = "310", "311", "312"
+RAW = [
+    ("lxc.cgroup2.devices.allow", "c 195:* rwm"),
+    ("lxc.cgroup2.devices.allow", "c 511:* rwm"),
+    ("lxc.mount.entry", "/dev/nvidia0 dev/nvidia0 none bind,optional,create=file"),
+]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("api_alone")]
+AUDIT = ["VM.Audit", "Sys.Audit", "Pool.Audit"]
+
+
+@pytest.fixture(scope="module")
+def cluster(box: Box) -> Iterator[Box]:
+    """A container with a GPU by devN on pve1; one by raw lines, and one that nothing is heard of, on pve2."""
+    box.testbed("create", FIRST, "--stopped")
+    box.testbed("create", f"{SECOND},{NAMELESS}", "--stopped", "--node", "pve2")
+    write_conf(box, "pve1", FIRST, tags="b,a;b", dev0="/dev/nvidia0,gid=44,mode=0660", dev1="path=/dev/nvidiactl")
+    write_conf(box, "pve2", SECOND, raw=RAW, tags="{{ 7 * 7 }}", description="{{ lookup('pipe', 'id') }}")
+    yield box
+    box.testbed("remove", f"{FIRST},{SECOND},{NAMELESS}")
+
+
+def write_conf(box: Box, node: str, vmid: str, raw: list[tuple[str, str]] | None = None, **keys: str) -> None:
+    path = box.layout.node(node).pve_containers / f"{vmid}.conf"
+    conf = pve_files.parse_conf(path.read_text()) | keys
+    pve_files.write_file(path, pve_files.format_conf(conf, raw))
+
+
+@pytest.fixture
+def api(cluster: Box, tmp_path: Path) -> Api:
+    return Api(cluster, tmp_path)
+
+
+def permissions(api: Api, *entries: tuple[str, list[str]]) -> list[dict[str, Any]]:
+    """An access list: these paths and privileges for the reader and its token."""
+    who = ("reader@pve", "reader@pve!inventory")
+    return [{"path": path, "who": one, "privileges": names} for path, names in entries for one in who]
+
+
+# --- what is listed
+
+
+def test_both_nodes_are_listed_with_what_the_connection_needs(api: Api) -> None:
+    hosts = api.inventory().hosts
+    first, second = hosts[f"ct{FIRST}"], hosts[f"ct{SECOND}"]
+    assert first["ansible_connection"] == "proxmox_gpu.training.pct_exec"
+    assert (first["pct_vmid"], first["pve_node"], first["ansible_port"]) == (310, "pve1", api.ports["sshd pve1"])
+    assert (second["pct_vmid"], second["pve_node"], second["ansible_port"]) == (311, "pve2", api.ports["sshd pve2"])
+    assert (first["pve_name"], first["pve_status"], first["pve_tags"]) == ("ct310", "stopped", ["b", "a"])
+
+
+def test_how_a_gpu_is_handed_in(api: Api) -> None:
+    hosts = api.inventory().hosts
+    first, second = hosts[f"ct{FIRST}"]["pve_gpu"], hosts[f"ct{SECOND}"]["pve_gpu"]
+    assert (first["how"], first["gpus"]) == ("devices", [0])
+    assert first["devices"] == {"dev0": "/dev/nvidia0,gid=44,mode=0660", "dev1": "/dev/nvidiactl"}
+    assert (second["how"], second["gpus"]) == ("raw", [0])
+    assert [tuple(pair) for pair in second["raw"]] == RAW  # repeated keys are all there, in their order
+    assert hosts["ct200"]["pve_gpu"]["how"] == "none"
+
+
+def test_groups(api: Api) -> None:
+    with api.with_settings(pools={"train": [int(FIRST)]}):
+        listed = api.inventory()
+    assert listed.group("gpu") == {f"ct{FIRST}", f"ct{SECOND}"}
+    assert listed.group("gpu_devices") == {f"ct{FIRST}"}
+    assert listed.group("gpu_raw") == {f"ct{SECOND}"}
+    assert listed.group("pool_train") == listed.group("tag_a") == {f"ct{FIRST}"}
+    assert {f"ct{SECOND}"} <= listed.group("node_pve2") and f"ct{FIRST}" in listed.group("node_pve1")
+    assert {"ct200", "ct201"} <= listed.group("status_running")
+
+
+def test_few_requests(api: Api) -> None:
+    api.forget()
+    assert api.inventory().rc == 0
+    asked = api.requests()
+    configurations = [line for line in asked if "/config" in line]
+    for vmid in (FIRST, SECOND, NAMELESS):
+        assert sum(f"/lxc/{vmid}/config" in line for line in configurations) == 1
+    assert sorted(set(asked) - set(configurations)) == [
+        "GET /access/permissions",
+        "GET /cluster/resources?type=vm",
+        "GET /cluster/status",
+    ]
+
+
+def test_filters_save_requests(api: Api) -> None:
+    api.forget()
+    listed = api.inventory(filters=["pve_node == 'pve1'", "pve_gpu.how != 'none'", "'a' in pve_tags"])
+    assert set(listed.hosts) == {f"ct{FIRST}"}
+    assert [line for line in api.requests() if "/config" in line] == [f"GET /nodes/pve1/lxc/{FIRST}/config"]
+
+
+def test_compose_groups_and_keyed_groups(api: Api) -> None:
+    listed = api.inventory(
+        compose={"gpus": "pve_gpu.gpus | length"},
+        groups={"trains": "'a' in pve_tags"},
+        keyed_groups=[{"key": "pve_gpu.how", "prefix": "how"}],
+    )
+    assert listed.hosts[f"ct{FIRST}"]["gpus"] == 1
+    assert listed.group("trains") == {f"ct{FIRST}"}
+    assert listed.group("how_raw") == {f"ct{SECOND}"}
+
+
+def test_strict_says_which_expression_is_wrong(api: Api) -> None:
+    loose = api.inventory(filters=["no_such_variable == 1"])
+    assert loose.hosts == {}
+    strict = api.inventory(filters=["no_such_variable == 1"], strict=True)
+    assert strict.rc != 0 and "The filter 'no_such_variable == 1' cannot be judged" in strict.said
+
+
+def test_what_comes_from_the_cluster_is_never_a_template(api: Api) -> None:
+    listed = api.inventory(want_config=True, compose={"seen": "pve_tags"})
+    host = listed.hosts[f"ct{SECOND}"]
+    assert host["pve_tags"] == host["seen"] == ["{{", "7", "*", "}}"]
+    assert host["pve_config"]["description"] == "{{ lookup('pipe', 'id') }}"
+    marked = listed.data["_meta"]["hostvars"][f"ct{SECOND}"]["pve_config"]["description"]
+    assert set(marked) == {"__ansible_unsafe"}
+    play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - ansible.builtin.debug: {var: pve_config.description}\n"
+    source = api.write_source(want_config=True)
+    result = api.box.run_playbook(play, f"ct{SECOND}", arguments=["-i", str(source)], environment=api.environment())
+    assert "uid=0" not in result.output
+
+
+def test_a_guest_without_a_name_gets_its_id(api: Api) -> None:
+    with api.with_settings(no_broadcast=[NAMELESS]):
+        hosts = api.inventory().hosts
+    assert hosts[NAMELESS]["pct_vmid"] == int(NAMELESS)
+    assert hosts[NAMELESS]["pve_status"] == "unknown"
+    assert hosts[NAMELESS]["pve_gpu"]["how"] == "none"  # its configuration is there all the same
+
+
+def test_two_of_one_name(api: Api) -> None:
+    write_conf(api.box, "pve2", NAMELESS, hostname="twin")
+    write_conf(api.box, "pve2", SECOND, raw=RAW, hostname="twin")
+    try:
+        listed = api.inventory()
+    finally:
+        write_conf(api.box, "pve2", NAMELESS, hostname=f"ct{NAMELESS}")
+        write_conf(api.box, "pve2", SECOND, raw=RAW, hostname=f"ct{SECOND}", tags="{{ 7 * 7 }}")
+    assert {f"twin-{SECOND}", f"twin-{NAMELESS}"} <= set(listed.hosts)
+    assert "2 containers are named twin" in listed.said
+
+
+def test_of_a_running_container_what_runs_and_what_waits(api: Api) -> None:
+    """An added device waits for the next start here, as it does before Proxmox 9.0."""
+    path = api.box.layout.nodes[0].pve_containers / "200.conf"
+    before = path.read_text()
+    conf = pve_files.parse_conf(before)
+    pve_files.write_file(path, pve_files.format_conf(conf, None, pve_files.Pending({"dev0": "/dev/nvidia0"}, {"swap"})))
+    try:
+        host = api.inventory(read_pending=True).hosts["ct200"]
+    finally:
+        pve_files.write_file(path, before)
+    assert host["pve_gpu"]["how"] == "none"
+    assert host["pve_pending"] == {"dev0": "/dev/nvidia0", "swap": None}
+
+
+def test_the_cache_saves_every_request(api: Api, tmp_path: Path) -> None:
+    cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
+    first = api.inventory(**cache)
+    api.forget()
+    assert api.inventory(**cache).hosts == first.hosts
+    assert api.requests() == []
+    api.inventory("--flush-cache", **cache)
+    assert api.requests()
+
+
+# --- the ways in
+
+
+def test_by_ticket(api: Api) -> None:
+    password = api.accounts["reader@pve"]["password"]
+    listed = api.inventory(api_token_id=None, api_token_secret=None, api_password=password)
+    assert f"ct{FIRST}" in listed.hosts
+
+
+def test_by_fingerprint(api: Api) -> None:
+    password = api.accounts["reader@pve"]["password"]
+    pin = certificates.fingerprint(api.box.layout)
+    assert f"ct{FIRST}" in api.inventory(api_ca_file=None, api_fingerprint=pin).hosts
+    by_ticket = api.inventory(
+        api_ca_file=None, api_fingerprint=pin, api_token_id=None, api_token_secret=None, api_password=password
+    )
+    assert f"ct{FIRST}" in by_ticket.hosts
+
+
+def test_by_pvesh_over_ssh(api: Api) -> None:
+    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve2"])]
+    listed = api.inventory(api_backend="ssh", api_user="root", api_ssh_arguments=words)
+    assert {f"ct{FIRST}", f"ct{SECOND}"} <= listed.group("gpu")
+
+
+def test_by_ssh_to_a_node_that_refuses_the_login(api: Api) -> None:
+    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
+    listed = api.inventory(api_backend="ssh", api_user="nobody", api_ssh_arguments=words)
+    assert "ssh to 127.0.0.1 failed: nobody@127.0.0.1: Permission denied (publickey)" in refused(listed)
+
+
+def test_by_ssh_without_the_sudoers_line(api: Api) -> None:
+    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
+    listed = api.inventory(api_backend="ssh", api_user="ansible", api_sudo=True, api_ssh_arguments=words)
+    assert "login ansible may not run pvesh through sudo on 127.0.0.1" in refused(listed)
+
+
+def test_by_pvesh_on_the_node_itself(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pvesh of the node, put on this machine's PATH for once."""
+    program = tmp_path / "bin" / "pvesh"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncd {CHECKOUT}\nexec {sys.executable} -m testbed exec pve1 -- pvesh "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setitem(api.box.environment, "PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert {f"ct{FIRST}", f"ct{SECOND}"} <= api.inventory(api_backend="pvesh").group("gpu")
+
+
+def test_pvesh_where_there_is_none(api: Api) -> None:
+    listed = api.inventory(api_backend="pvesh")
+    assert listed.rc != 0
+    assert "pvesh on this node has no such program" in listed.said
+
+
+# --- what the token may not see
+
+
+def test_without_any_right(api: Api) -> None:
+    listed = api.inventory(**api.access(NOBODY))
+    assert listed.hosts == {}
+    assert "token nobody@pve!none lacks VM.Audit on /vms, so of the cluster's containers it sees none" in listed.said
+    assert "lacks Sys.Audit on /" in listed.said
+
+
+def test_one_container_alone(api: Api) -> None:
+    with api.with_settings(acl=permissions(api, (f"/vms/{FIRST}", ["VM.Audit"]))):
+        listed = api.inventory()
+    assert set(listed.hosts) == {f"ct{FIRST}"}
+    assert "it sees only 1 that it was given one by one" in listed.said
+
+
+def test_without_sys_audit_the_map_gives_addresses(api: Api) -> None:
+    with api.with_settings(acl=permissions(api, ("/vms", ["VM.Audit"]), ("/pool", ["Pool.Audit"]))):
+        listed = api.inventory()
+        bare = api.inventory(node_addresses=None)
+    assert "lacks Sys.Audit on /, so the nodes' addresses are not known" in listed.said
+    assert listed.hosts[f"ct{SECOND}"]["ansible_host"] == "127.0.0.1"
+    assert bare.hosts[f"ct{SECOND}"]["ansible_host"] == "pve2"
+
+
+def test_without_pool_audit(api: Api) -> None:
+    with api.with_settings(acl=permissions(api, ("/", ["VM.Audit", "Sys.Audit"])), pools={"train": [int(FIRST)]}):
+        listed = api.inventory()
+    assert "lacks Pool.Audit on /pool" in listed.said
+    assert listed.group("pool_train") == set()
+
+
+def test_a_token_has_no_more_than_its_own_and_its_users_rights(api: Api) -> None:
+    entries = [{"path": "/", "who": "reader@pve", "privileges": AUDIT}]
+    with api.with_settings(acl=entries):
+        listed = api.inventory()
+    assert listed.hosts == {}
+    assert "a token with privilege separation alike" in listed.said
+
+
+# --- what goes wrong: one sentence each
+
+
+def refused(listed: Any) -> str:
+    """The sentence of an inventory that could not be read."""
+    assert listed.rc != 0
+    assert "Traceback" not in listed.said
+    said: str = listed.said
+    return said
+
+
+def test_wrong_token(api: Api) -> None:
+    with api.with_settings():
+        said = refused(api.inventory(api_token_secret="00000000-0000-4000-8000-000000000000"))
+    assert "does not accept token reader@pve!inventory (Authentication failed!)" in said
+    assert "00000000-0000" not in said
+
+
+def test_wrong_password(api: Api) -> None:
+    with api.with_settings():
+        said = refused(api.inventory(api_token_id=None, api_token_secret=None, api_password="hunter2"))
+    assert "does not accept the password of user reader@pve (authentication failure)" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("expired", "has expired; renew it on the node"), ("foreign", "signed by an authority that is not trusted here")],
+)
+def test_certificates(api: Api, kind: str, sentence: str) -> None:
+    with api.with_settings(certificate=kind):
+        assert sentence in refused(api.inventory())
+
+
+def test_another_fingerprint(api: Api) -> None:
+    pin = certificates.fingerprint(api.box.layout, "foreign")
+    assert "has another fingerprint than the configured one" in refused(api.inventory(api_fingerprint=pin))
+
+
+def test_nothing_listens(api: Api) -> None:
+    assert "is not to be reached (nothing listens there)" in refused(api.inventory(api_port=1))
+
+
+@pytest.mark.parametrize("fault", ["cut", "html", "empty", "close", "half"])
+def test_half_an_answer(api: Api, fault: str) -> None:
+    with api.with_settings(broken={"/cluster/resources": fault}):
+        assert "gave half an answer to /cluster/resources" in refused(api.inventory())
+
+
+def test_no_answer_in_time(api: Api) -> None:
+    with api.with_settings(slow={"/cluster/resources": 3}):
+        assert "gave no answer to /cluster/resources in time" in refused(api.inventory(api_timeout=1))
+
+
+def test_a_node_that_is_offline(api: Api) -> None:
+    with api.with_settings(offline=["pve2"]):
+        listed = api.inventory()
+    assert f"ct{SECOND}" in listed.hosts
+    assert "Node pve2 is offline: its containers (" in listed.said
+    assert f"ct{SECOND}" in listed.group("gpu_unknown")
+
+
+def test_a_node_that_went_away_in_between(api: Api) -> None:
+    with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "596"}):
+        listed = api.inventory()
+    assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer https://" in listed.said
+    assert f"ct{FIRST}" in listed.group("gpu")
+
+
+def test_missing_options(api: Api) -> None:
+    assert "api_host is not set" in refused(api.inventory(api_host=None))
+    assert "give user@realm" in refused(api.inventory(api_user="reader"))
+    assert "Neither api_token_id with api_token_secret nor api_password" in refused(
+        api.inventory(api_token_secret=None)
+    )
+
+
+# --- a container that moves
+
+
+MOVING = """\
+- hosts: all
+  gather_facts: false
+  tasks:
+    - {name: Before, ansible.builtin.raw: hostname}
+    - name: Move
+      ansible.builtin.command: {argv: [python3, -m, testbed, migrate, "313", "{{ to }}"], chdir: "{{ checkout }}"}
+      delegate_to: localhost
+      vars: {ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}
+    - {name: After, ansible.builtin.raw: hostname}
+"""
+
+
+def test_a_move_in_mid_play(api: Api) -> None:
+    """The play goes on where the container is now; without the option it says so, and where."""
+    api.box.testbed("create", "313", "--node", "pve1")
+    variables = {"checkout": str(CHECKOUT)}
+    try:
+        moved = api.playbook(MOVING, "ct313", variables | {"to": "pve2"})
+        assert moved.returncode == 0, moved.stdout
+        assert "Container 313 is on node pve2 now; the play goes on there." in moved.stdout + moved.stderr
+        lost = api.playbook(MOVING, "ct313", variables | {"to": "pve1"}, follow_moved=False)
+        assert "Container 313 is on node pve1, not on node pve2" in lost.stdout + lost.stderr
+    finally:
+        api.box.testbed("remove", "313")
+
+
+def test_diagnose_finds_its_way_by_this_inventory_alone(api: Api) -> None:
+    """On both nodes, one of them with a GPU handed in and stopped."""
+    done = api.playbook("proxmox_gpu.training.diagnose", f"ct200,ct{SECOND}", {"diagnose_format": "json"})
+    assert "base.python3_missing" in done.stdout, done.stdout + done.stderr
+    assert f"Container {SECOND} on node pve2 is stopped" in done.stdout
