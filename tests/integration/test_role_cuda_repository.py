@@ -10,6 +10,7 @@ import hashlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -294,15 +295,26 @@ def test_a_fault_is_one_sentence_and_registers_nothing(failed: dict[str, tuple[O
     assert same, "a repository that was not verified has left something in apt's sight"
 
 
+def heal_at_the_second_try(running: server.Server, limit: float = 240.0) -> None:
+    """Takes the fault away once the repository has been asked for a second time, however long a try takes here."""
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        asked = running.log.read_text() if running.log.exists() else ""
+        if asked.count(f"/{NAME}/InRelease") > 1:
+            break
+        time.sleep(0.1)
+    running.faults.write_text("[]")
+
+
 def test_a_repository_that_is_being_published_is_tried_again(ready: Container, built: Path, tmp_path: Path) -> None:
     """The first answers do not match; then the rest of the release arrives, as at NVIDIA's."""
     with server.serving(built, tmp_path / "log") as running:
         running.faults.write_text(json.dumps([{"prefix": f"/compute/cuda/repos/{NAME}/Packages", "answer": 503}]))
         variables = {**wish(built, running.url), "cuda_repository_retries": 8, "cuda_repository_retry_delay": 1}
-        healed = threading.Timer(12.0, running.faults.write_text, ["[]"])
-        healed.start()
+        healing = threading.Thread(target=heal_at_the_second_try, args=(running,))
+        healing.start()
         outcome = run_one(ROLE, ready, variables)
-        healed.join()
+        healing.join()
     assert outcome.sentence == ""
     assert "FAILED - RETRYING" in outcome.result.output
 
