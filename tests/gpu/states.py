@@ -16,6 +16,7 @@ when the budget ends or SIGTERM comes, triton_cache.tar.gz.
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import os
@@ -63,6 +64,8 @@ def unpack(wheels: Path, name: str, into: Path) -> bool:
         return False
     with zipfile.ZipFile(found[-1]) as archive:
         archive.extractall(into)
+    # As pip does when it installs.
+    compileall.compile_dir(into, quiet=2, workers=0)
     if name == "half":
         init = into / "causal_conv1d/__init__.py"
         init.write_text(init.read_text().replace(", causal_conv1d_update", ""))

@@ -13,7 +13,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import explain, hub
@@ -93,8 +93,11 @@ def fast_index(config: Any) -> int:
     return 0
 
 
-def observe(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The binding facts: census, versions, GPUs, design, and one entry a function. Never raises for a broken host."""
+def observe(config: Mapping[str, Any], say: Callable[[str], None] = lambda _step: None) -> dict[str, Any]:
+    """The binding facts: census, versions, GPUs, design, and one entry a function. Never raises for a broken host.
+
+    ``say`` is told what begins: the imports are most of a warm proof, and a person wants to know which of them.
+    """
     result: dict[str, Any] = {**census(config), "design": None, "error": None, "warnings": []}
     layers_sentence = result.pop("sentence")
     result["layers_sentence"] = layers_sentence
@@ -107,8 +110,10 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
     # first one as its context.
     failure = None
     try:
+        say("importing torch")
         import torch
 
+        say("looking for GPUs")
         result["gpu"] = gpus(torch)
     except Exception as error:
         failure = f"torch cannot be imported by {sys.executable}: {describe(error)}."
@@ -117,6 +122,7 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
     family = family_and_text[0] if family_and_text else None
     if failure is None and family:
         try:
+            say(f"importing {family.modeling}")
             module, design, _mixer = load(family, config)
         except NotSupported as error:
             return {**result, "state": "unknown", "error": str(error), "sentence": str(error)}
@@ -139,6 +145,7 @@ def observe(config: Mapping[str, Any]) -> dict[str, Any]:
             "sentence": f"transformers {result['transformers']} chooses the functions of {family.model_type} in a way "
             "that is not known here (no flag, no decorator): whether the fast path is bound cannot be told.",
         }
+    say("importing the functions")
     result["functions"] = bound_functions(family, module, design, bool(result["gpu"]["count"]))
     result["warnings"] += hub.warnings(result["kernels"], result["transformers"])
     explain.judge(result, design)

@@ -51,7 +51,7 @@ def prove(
         os.environ["TRITON_CACHE_DIR"] = str(folder)
     report["triton_cache"] = os.environ.get("TRITON_CACHE_DIR")
     with progress.stage("binding"):
-        found = binding.observe(config)
+        found = binding.observe(config, progress.write)
     report["binding"] = found
     # Importing torch and transformers is most of a warm proof.
     report["binding_s"] = round(progress.elapsed, 2)

@@ -81,7 +81,7 @@ sys.path.insert(0, sys.argv[1])
 from _fast_path import binding, cli, progress
 progress.GRACE_S = 0.1
 progress.Progress.__init__.__defaults__ = (900.0, None, None, 0.1)
-binding.observe = lambda config: time.sleep(60)
+binding.observe = lambda config, say: time.sleep(60)
 sys.exit(cli.main(["--json", "--limit", "0.2"]))
 """
 
