@@ -56,6 +56,16 @@ def fresh(box: Box) -> Iterator[Callable[..., Container]]:
         box.testbed("remove", ",".join(gone))
 
 
+@pytest.fixture(scope="module")
+def places(box: Box) -> Iterator[Box]:
+    """The box; containers that these tests made are removed after them."""
+    before = set(box.status()["containers"])
+    yield box
+    made = sorted(set(box.status()["containers"]) - before)
+    if made:
+        box.testbed("remove", ",".join(made))
+
+
 @pytest.fixture
 def quick_pct(box: Box) -> Iterator[None]:
     """The pct stand-in without its start-up cost, for tests that call it often."""

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,16 +26,6 @@ for file in files: fcntl.lockf(file, fcntl.LOCK_EX)
 print("held", flush=True)
 time.sleep(float(sys.argv[1]))
 """
-
-
-@pytest.fixture(scope="module")
-def places(box: Box) -> Iterator[Box]:
-    """The box; containers that these tests made are removed after them."""
-    before = set(box.status()["containers"])
-    yield box
-    made = sorted(set(box.status()["containers"]) - before)
-    if made:
-        box.testbed("remove", ",".join(made))
 
 
 @dataclass

@@ -11,7 +11,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,16 +35,6 @@ NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
 AT_ONCE = {"cuda_repository_retries": 0, "cuda_repository_lock_timeout": 0}
 # Every source file with its content, and the keyring: what a failure must leave as it was.
 STATE = "cd /etc/apt; md5sum sources.list sources.list.d/* 2>/dev/null; ls /usr/share/keyrings"
-
-
-@pytest.fixture(scope="module")
-def places(box: Box) -> Iterator[Box]:
-    """The box; containers that these tests made are removed after them."""
-    before = set(box.status()["containers"])
-    yield box
-    made = sorted(set(box.status()["containers"]) - before)
-    if made:
-        box.testbed("remove", ",".join(made))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import base64
 import io
 import socket
 import tarfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,16 +36,6 @@ WISH = {
     "torch_environment_minimum_free_bytes": 1 << 20,
     "torch_environment_retries": 0,
 }
-
-
-@pytest.fixture(scope="module")
-def places(box: Box) -> Iterator[Box]:
-    """The box; containers that these tests made are removed after them."""
-    before = set(box.status()["containers"])
-    yield box
-    made = sorted(set(box.status()["containers"]) - before)
-    if made:
-        box.testbed("remove", ",".join(made))
 
 
 @pytest.fixture(scope="module")
