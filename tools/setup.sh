@@ -24,7 +24,7 @@ find_python() {
         done
     done
     # Debian ships ensurepip apart from python3.
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "${asked_apt:-}" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ ! -e /usr/bin/pveversion ] && [ -z "${asked_apt:-}" ]; then
         asked_apt=yes
         install_debian python3-venv >&2
         find_python "$@"
@@ -44,6 +44,15 @@ make_environment() {
     "$folder/bin/python" -m pip install -qq --disable-pip-version-check --requirement "$requirements" ||
         die "pip could not install $requirements; its words stand above. Check the network, the proxy and the package index."
     touch "$stamp"
+}
+
+# Before anything is installed: on a Proxmox node Debian's lxc would take the place of lxc-pve, and its containers down.
+check_machine() {
+    if ! grep -qxs 'ID=debian' /etc/os-release; then
+        die "the testbed runs on Debian only (this is $(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release))."
+    elif [ -e /usr/bin/pveversion ] || [ -e /usr/sbin/pct ]; then
+        die "this machine is a real Proxmox node: nothing is installed here. Set the testbed up on another Debian machine."
+    fi
 }
 
 install_debian() {
@@ -72,7 +81,7 @@ core219)
     make_environment .venv-core219 requirements/core219.txt "$python"
     ;;
 debian)
-    command -v apt-get >/dev/null || die "the testbed needs a Debian machine (no apt-get here)."
+    check_machine
     missing=()
     while read -r package; do
         dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")

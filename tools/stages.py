@@ -97,8 +97,10 @@ STAGES: dict[str, list[Step]] = {
                 "-o",
                 "timeout=600",
                 # Once more: where a machine is busy with something else, a wait can be too short. A fault fails twice.
+                # It is named at the end, so that one that comes again and again is seen.
                 "--reruns",
                 "1",
+                "-rR",
                 "tests/integration",
             ),
             "integration.xml",
