@@ -83,6 +83,7 @@ class Job:
         if found:
             self._check_wheel(found, folder)
             return self._install(found, "wheelhouse")
+        self._check_room()
         archive = self.wish.source or self._fetch(folder)
         key = self.there.key(self._checked(archive))
         found = self._from_wheelhouse(key) if key.source_sha256 != known else None
@@ -123,7 +124,6 @@ class Job:
 
     def _build(self, archive: str, key: WheelKey, folder: str) -> str:
         nvcc = {"version": None} if self.wish.description.pure_python else self._compiler()
-        self._check_room()
         limits = read_limits()
         parallel = choose(limits, self.wish.description.memory_per_process, len(self.wish.targets), self.wish.jobs)
         source = _extension_source.unpack(self.wish.what, archive, _made(folder, "source"))
