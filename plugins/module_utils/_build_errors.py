@@ -180,7 +180,8 @@ RULES: tuple[_Rule, ...] = (
     ),
     (
         "no_build_tool",
-        r"ModuleNotFoundError: No module named '(?P<tool>setuptools|wheel|packaging|ninja|pkg_resources)[\w.]*'",
+        r"(?:ModuleNotFoundError: No module named|BackendUnavailable: Cannot import) '(?P<tool>setuptools|wheel"
+        r"|packaging|ninja|pkg_resources)[\w.]*'",
         lambda build, match: (
             f"the build tool {match['tool']} is missing from the environment that builds ({build.python}):"
             " run the role torch_environment (pkg_resources left with setuptools 82: install an older setuptools)"

@@ -245,14 +245,6 @@ class Job:
                 f"{self.wish.what}: nvcc {nvcc['version']} cannot compile for {', '.join(unknown)}; it knows"
                 f" {', '.join(listed.split())}: change cuda_extensions_gpu_targets, or take a torch of another CUDA",
             )
-        tools = self.torch.get("distributions") or {}
-        missing = [name for name in ("pip", "setuptools", "wheel", "packaging") if name not in tools]
-        if missing:
-            raise JobError(
-                "no_build_tool",
-                f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
-                " their tools from there; run the role torch_environment",
-            )
         if not compiler.ninja(self.host, self.torch):
             # Without it torch compiles one file after the other and never looks at PYTORCH_NVCC: hours.
             raise JobError("no_ninja", f"{self.wish.what}: ninja is missing or does not run; run the role cuda_toolkit")
@@ -261,6 +253,17 @@ class Job:
             cause = classify("fatal error: Python.h: No such file", self._facts(1, None))
             raise BuildError(cause)
         return nvcc
+
+    def _check_tools(self) -> None:
+        """Before the sources are fetched, since even that runs their setup."""
+        tools = self.torch.get("distributions") or {}
+        missing = [name for name in ("pip", "setuptools", "wheel", "packaging") if name not in tools]
+        if missing:
+            raise JobError(
+                "no_build_tool",
+                f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
+                " their tools from there; run the role torch_environment",
+            )
 
     def _check_room(self) -> None:
         free, wanted = shutil.disk_usage(self.wish.tmpdir).free, self.wish.description.disk
