@@ -188,8 +188,8 @@ class Job:
         environment = self._environment(self.wish.tmpdir)
         finished = _build_run.run_logged(command, environment, "/", self.log, 600.0, owner=self._owner())
         if finished.status != 0:
-            facts = self._facts(1, read_limits().memory_limit)
-            raise BuildError(classify(_build_run.read_log(self.log), facts, finished.starved))
+            build = self._facts(1, read_limits().memory_limit)
+            raise BuildError(classify(_build_run.read_log(self.log), build, finished.starved))
         cause = import_problem(self._facts(1, None), self.wish.description, environment)
         if cause:
             raise BuildError(cause)
