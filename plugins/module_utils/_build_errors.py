@@ -78,11 +78,11 @@ def _gib(size: int | None) -> str:
     return "no limit of its own" if size is None else f"a limit of {size / 2**30:.1f} GiB"
 
 
-def _memory(build: Build, _match: re.Match[str]) -> str:
+def _memory(build: Build, _match: re.Match[str] | None = None) -> str:
     jobs = f"{build.jobs} compiler process{'es' if build.jobs > 1 else ''} at once"
     fewer = "set cuda_extensions_jobs: 1, or give" if build.jobs > 1 else "give"
     return (
-        f"a compiler was killed for lack of memory ({jobs}, container with {_gib(build.memory_limit)});"
+        f"the build was killed for lack of memory ({jobs}, container with {_gib(build.memory_limit)});"
         f" {fewer} the container more memory"
     )
 
@@ -180,7 +180,8 @@ RULES: tuple[_Rule, ...] = (
     ),
     (
         "no_build_tool",
-        r"ModuleNotFoundError: No module named '(?P<tool>setuptools|wheel|packaging|ninja|pkg_resources)[\w.]*'",
+        r"(?:ModuleNotFoundError: No module named|BackendUnavailable: Cannot import) '(?P<tool>setuptools|wheel"
+        r"|packaging|ninja|pkg_resources)[\w.]*'",
         lambda build, match: (
             f"the build tool {match['tool']} is missing from the environment that builds ({build.python}):"
             " run the role torch_environment (pkg_resources left with setuptools 82: install an older setuptools)"
@@ -313,9 +314,11 @@ RULES: tuple[_Rule, ...] = (
 )
 
 
-def classify(log: str, build: Build) -> Cause:
+def classify(log: str, build: Build, starved: bool = False) -> Cause:
     """The cause in the output of a failed build or import. Unknown output gives id ``unknown`` and its most telling
-    line."""
+    line. ``starved``: the kernel says that it ended a process for lack of memory, whatever the output makes of it."""
+    if starved:
+        return Cause("memory", f"{build.what}: {_memory(build)}", "")
     for id_, pattern, sentence in RULES:
         match = re.search(pattern, log, re.MULTILINE)
         if match:

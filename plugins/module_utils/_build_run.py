@@ -17,6 +17,8 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import oom_kills
+
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STATE = "/var/lib/proxmox_gpu"
 LOGS = "/var/log/proxmox_gpu"
@@ -24,11 +26,16 @@ LOGS = "/var/log/proxmox_gpu"
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
-    """``status`` as subprocess gives it: negative for a signal. ``timed_out``: we ended it."""
+    """``status`` as subprocess gives it: negative for a signal. ``timed_out``: we ended it.
+
+    ``starved``: it failed, and the kernel ended a process for lack of memory meanwhile: any of the build's, which then
+    say what they like about it.
+    """
 
     status: int
     seconds: float
     timed_out: bool
+    starved: bool = False
 
 
 def build_environment(python: str, cuda_home: str, tmpdir: str, variables: t.Mapping[str, str]) -> dict[str, str]:
@@ -65,7 +72,7 @@ def run_logged(
     for minutes and hold the memory that the next try needs. ``owner``: (user id, group id) to run it as, in place of
     ours.
     """
-    started = time.monotonic()
+    started, kills = time.monotonic(), oom_kills()
     os.makedirs(os.path.dirname(log), mode=0o755, exist_ok=True)
     with open(log, "ab") as output:
         output.write(f"$ {' '.join(command)}\n".encode())
@@ -83,11 +90,14 @@ def run_logged(
             group=owner[1] if owner else None,
             extra_groups=[] if owner else None,
         )
+        _offer_first(process.pid)
         try:
             while True:
                 try:
                     process.wait(tick)
-                    return Finished(process.returncode, time.monotonic() - started, False)
+                    failed = process.returncode != 0
+                    starved = failed and (process.returncode == -signal.SIGKILL or oom_kills() > kills)
+                    return Finished(process.returncode, time.monotonic() - started, False, starved)
                 except subprocess.TimeoutExpired:
                     elapsed = time.monotonic() - started
                     if elapsed > timeout:
@@ -97,6 +107,15 @@ def run_logged(
         except BaseException:
             end_group(process)
             raise
+
+
+def _offer_first(pid: int) -> None:
+    """Let the kernel, short of memory, end this process or what it starts before whoever waits to tell about it."""
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as stream:
+            stream.write("500")
+    except OSError:
+        pass  # it has ended already, or the container does not allow it
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

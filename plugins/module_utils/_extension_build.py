@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils import _nvcc_wrapper
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel, oom_kills
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import (
     Finished,
     read_log,
@@ -91,13 +91,12 @@ def build_wheel(
     }
     command = [build.python, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
     command += ["--no-index", "--disable-pip-version-check", "--wheel-dir", wheels, source]
-    kills = oom_kills()
 
     def tick(seconds: float) -> None:
         progress("compiling", elapsed=round(seconds), **how_far(source, events), targets=list(targets))
 
     finished = run_logged(command, variables, folder, log, timeout, tick, 2.0)
-    cause = why(finished, build, log, timeout, oom_kills() > kills)
+    cause = why(finished, build, log, timeout)
     if cause:
         raise BuildError(cause)
     found = [name for name in sorted(os.listdir(wheels)) if name.endswith(".whl")]
@@ -111,17 +110,14 @@ def build_wheel(
     return Built(os.path.join(wheels, found[0]), round(finished.seconds, 1), parallel.jobs, sources)
 
 
-def why(finished: Finished, build: Build, log: str, timeout: float, killed: bool) -> Cause | None:
-    """Why the build is no good; None if it is. ``killed``: the kernel ended a process of this container for its
-    memory."""
+def why(finished: Finished, build: Build, log: str, timeout: float) -> Cause | None:
+    """Why the build is no good; None if it is."""
     if finished.timed_out:
         sentence = f"{build.what}: the build was not done after {timeout:.0f} seconds (cuda_extensions_build_timeout)"
         return Cause("timeout", sentence, "")
     if finished.status == 0:
         return None
-    if killed or finished.status == -9:
-        return classify("Killed\n", build)
-    cause = classify(read_log(log), build)
+    cause = classify(read_log(log), build, finished.starved)
     if cause.id == "unknown" and (finished.status < 0 or finished.status in (130, 143)):
         number = -finished.status if finished.status < 0 else finished.status - 128
         return Cause("ended", f"{build.what}: somebody ended the build (signal {number}); run it again", "")

@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils import _elf
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import oom_kills
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
 
 PROGRAM = """\
@@ -79,6 +80,7 @@ def import_problem(
     """
     names = [*description.compiled, *description.modules]
     command = [build.python, "-I", "-c", PROGRAM, place, " ".join(names), " ".join(description.functions)]
+    kills = oom_kills()
     try:
         done = subprocess.run(  # pylint: disable=ansible-bad-function  # no module here to run it
             command,
@@ -95,6 +97,8 @@ def import_problem(
     if done.returncode == 0:
         return None
     output = done.stdout.decode("utf-8", "replace")
+    if oom_kills() > kills:
+        return classify(output, build, starved=True)
     if done.returncode < 0:
         return Cause(
             "crash", f"{build.what}: importing it ended the interpreter by signal {-done.returncode}", output[-500:]

@@ -53,14 +53,13 @@ GIB = 1 << 30
 class Job:
     """One wish on this machine: `run` does it. `there` says what is installed and whether there is something to do."""
 
-    def __init__(self, wish: Wish, host: Host | None = None) -> None:
-        self.wish, self.host = wish, host or Host()
+    def __init__(self, wish: Wish, host: Host | None = None, warn: t.Callable[[str], None] = lambda text: None) -> None:
+        self.wish, self.host, self.warn = wish, host or Host(), warn
         self.there = State(wish, self.host)
         self.torch = self.there.torch
         self.log = os.path.join(wish.logs, f"{wish.description.name}.log")
         self.state = os.path.join(_build_run.STATE, "extensions")
         self.progress = Progress(status_path(wish.description.name), wish.what)
-        self.warnings: list[str] = []
 
     # ---- what is done
 
@@ -83,6 +82,8 @@ class Job:
         if found:
             self._check_wheel(found, folder)
             return self._install(found, "wheelhouse")
+        self._check_tools()
+        self._check_room()
         archive = self.wish.source or self._fetch(folder)
         key = self.there.key(self._checked(archive))
         found = self._from_wheelhouse(key) if key.source_sha256 != known else None
@@ -96,7 +97,7 @@ class Job:
         try:
             found = _wheelhouse.find(self.wish.wheelhouse, key)
         except WheelError as error:
-            self.warnings.append(f"{error}; it is built again")
+            self.warn(f"{error}; it is built again")
             return None
         return found[0] if found else None
 
@@ -106,7 +107,7 @@ class Job:
         os.makedirs(place)
         environment = self._environment(folder, network=True)
         return _extension_source.fetch(
-            self._facts(1, None),
+            self._facts(1, read_limits().memory_limit),
             self.wish.description,
             self.wish.version,
             self.wish.pip_options,
@@ -123,7 +124,6 @@ class Job:
 
     def _build(self, archive: str, key: WheelKey, folder: str) -> str:
         nvcc = {"version": None} if self.wish.description.pure_python else self._compiler()
-        self._check_room()
         limits = read_limits()
         parallel = choose(limits, self.wish.description.memory_per_process, len(self.wish.targets), self.wish.jobs)
         source = _extension_source.unpack(self.wish.what, archive, _made(folder, "source"))
@@ -163,7 +163,7 @@ class Job:
             except BuildError as error:
                 if error.cause.id != "memory" or jobs == 1:
                     raise
-                self.warnings.append(f"{error.cause.sentence}; tried again with one job")
+                self.warn(f"{error.cause.sentence}; tried again with one job")
         raise AssertionError("unreachable: the loop returns or raises")
 
     def _check_wheel(self, wheel: str, folder: str) -> str:
@@ -174,7 +174,9 @@ class Job:
         unpack(wheel, place)
         what, description = self.wish.what, self.wish.description
         cause = wrong_modules(what, modules_in(description, place), self.wish.targets)
-        cause = cause or import_problem(self._facts(1, None), description, self._environment(folder), place)
+        cause = cause or import_problem(
+            self._facts(1, read_limits().memory_limit), description, self._environment(folder), place
+        )
         if cause:
             raise BuildError(cause)
         return place
@@ -186,7 +188,8 @@ class Job:
         environment = self._environment(self.wish.tmpdir)
         finished = _build_run.run_logged(command, environment, "/", self.log, 600.0, owner=self._owner())
         if finished.status != 0:
-            raise BuildError(classify(_build_run.read_log(self.log), self._facts(1, None)))
+            build = self._facts(1, read_limits().memory_limit)
+            raise BuildError(classify(_build_run.read_log(self.log), build, finished.starved))
         cause = import_problem(self._facts(1, None), self.wish.description, environment)
         if cause:
             raise BuildError(cause)
@@ -245,14 +248,6 @@ class Job:
                 f"{self.wish.what}: nvcc {nvcc['version']} cannot compile for {', '.join(unknown)}; it knows"
                 f" {', '.join(listed.split())}: change cuda_extensions_gpu_targets, or take a torch of another CUDA",
             )
-        tools = self.torch.get("distributions") or {}
-        missing = [name for name in ("pip", "setuptools", "wheel", "packaging") if name not in tools]
-        if missing:
-            raise JobError(
-                "no_build_tool",
-                f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
-                " their tools from there; run the role torch_environment",
-            )
         if not compiler.ninja(self.host, self.torch):
             # Without it torch compiles one file after the other and never looks at PYTORCH_NVCC: hours.
             raise JobError("no_ninja", f"{self.wish.what}: ninja is missing or does not run; run the role cuda_toolkit")
@@ -261,6 +256,17 @@ class Job:
             cause = classify("fatal error: Python.h: No such file", self._facts(1, None))
             raise BuildError(cause)
         return nvcc
+
+    def _check_tools(self) -> None:
+        """Before the sources are fetched, since even that runs their setup."""
+        tools = self.torch.get("distributions") or {}
+        missing = [name for name in ("pip", "setuptools", "wheel", "packaging") if name not in tools]
+        if missing:
+            raise JobError(
+                "no_build_tool",
+                f"{self.wish.what}: {', '.join(missing)} is missing from {self.wish.environment}, and builds take"
+                " their tools from there; run the role torch_environment",
+            )
 
     def _check_room(self) -> None:
         free, wanted = shutil.disk_usage(self.wish.tmpdir).free, self.wish.description.disk

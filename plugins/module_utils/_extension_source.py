@@ -58,7 +58,7 @@ def fetch(
     if finished.timed_out:
         raise SourceError("timeout", f"{build.what}: its sources were not there after {timeout:.0f} seconds")
     if finished.status != 0 or not archives:
-        cause = classify(read_log(log), build)
+        cause = classify(read_log(log), build, finished.starved)
         raise SourceError(cause.id, cause.sentence)
     # 1.7 asks pip for 1.7.0; the key and the installed version would differ ever after.
     found = version_in(archives[0])

@@ -208,7 +208,7 @@ def why(finished: Finished, build: Build, module: str, targets: tuple[str, ...],
     if finished.timed_out:
         return Cause("timeout", f"{build.what}: it was not done after {timeout} seconds and was ended", "")
     if finished.status != 0:
-        return classify(read_log(LOG), build)
+        return classify(read_log(LOG), build, finished.starved)
     found = _elf.gpu_targets(module)
     missing = [target for target in targets if target not in found]
     if missing:

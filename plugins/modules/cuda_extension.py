@@ -229,15 +229,13 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     log = None
     try:
-        job = Job(wish_of(module.params))
+        job = Job(wish_of(module.params), warn=module.warn)
         log = job.log
         reason = "it is asked for (force)" if module.params["force"] else job.there.needed()
         if reason is None:
             module.exit_json(changed=False, log=log)
         diff = {"before": job.there.shown() + "\n", "after": job.there.shown(wanted=True) + "\n"}
         result = {} if module.check_mode else job.run(module.params["force"])
-        for warning in job.warnings:
-            module.warn(warning)
         module.exit_json(changed=True, reason=reason, log=log, diff=diff, **result)
     except BuildError as error:
         module.fail_json(

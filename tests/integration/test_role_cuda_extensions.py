@@ -7,6 +7,7 @@ Numbers in brackets are rows of the field reports that the test provokes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -144,7 +145,8 @@ def test_a_damaged_wheel_is_refused_and_built_again_without_a_network(box: Box, 
     (container,) = started(box, 257, options=("--no-network",), snapshot=BUILT)
     container.run(
         f"/opt/training/bin/python -m pip uninstall -qy tiny-gpu-ops && for f in {HOUSE}/*/*.whl; do printf x >>"
-        " $f; done"
+        " $f; done",
+        timeout=300,
     )
     fields: dict[str, Any] = {"source": tiny_extension.ARCHIVE}
     outcome = role_runs.run_one(ROLE, container, tiny_extension.variables(**fields))
@@ -217,15 +219,17 @@ def test_obstacles_in_the_machine(box: Box) -> None:
     }
     containers = started(box, *VMIDS[1:], VMIDS[0])
     containers[0].run(
-        "mv /usr/local/cuda-13.0 /root/ && mkdir -p /usr/local/cuda-12.8/bin && cd /usr/local/cuda-12.8/bin && "
+        # Hidden, not moved: moving the toolkit out of an overlay's lower layer copies all of it.
+        "mount -t tmpfs none /usr/local/cuda-13.0 && mkdir -p /usr/local/cuda-12.8/bin && cd /usr/local/cuda-12.8/bin"
+        " && "
         "printf '#!/bin/sh\\necho Cuda compilation tools, release 12.8, V12.8.93\\n' > nvcc && chmod +x nvcc"
     )
     # What a CPU build of torch says of itself; the real one's behaviour is a fixture of the classifier's tests.
     containers[1].run(f'sed -i "s/^cuda.*=.*/cuda: Optional[str] = None/" {SITE}/torch/version.py')
     containers[2].run("mkdir /small && mount -t tmpfs -o size=20m none /small")
-    containers[3].run("/opt/training/bin/python -m pip uninstall -qy setuptools")
+    containers[3].run("/opt/training/bin/python -m pip uninstall -qy setuptools", timeout=300)
     containers[4].run(
-        "/opt/training/bin/python -m pip uninstall -qy ninja; rm -f /usr/bin/ninja /opt/training/bin/ninja"
+        "/opt/training/bin/python -m pip uninstall -qy ninja; rm -f /usr/bin/ninja /opt/training/bin/ninja", timeout=300
     )
     outcomes = role_runs.run_role(ROLE, containers, wishes, timeout=900)
     for container in containers:
@@ -251,16 +255,16 @@ def test_failures_of_the_compiler(box: Box) -> None:
         assert container.exists(LOG)
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="on a busy machine the kernel was seen to kill pip before a compiler, which the sentence does not tell yet",
-)
 def test_killed_for_memory_says_so_with_the_number_of_jobs(box: Box) -> None:
-    """[12] A container with too little memory for a compiler; the number of jobs is forced up."""
+    """[12] A container with too little memory for a compiler; the number of jobs is forced up.
+
+    Whom the kernel ends (a compiler, pip, the setup that loads torch) depends on the machine; the sentence does not.
+    """
     (container,) = started(box, 259, options=("--memory", "300"))
-    wish = {**tiny_extension.variables(), "cuda_extensions_jobs": 2}
+    fields: dict[str, Any] = {"source": tiny_extension.ARCHIVE}
+    wish = {**tiny_extension.variables(**fields), "cuda_extensions_jobs": 2}
     outcome = role_runs.run_one(ROLE, container, wish, timeout=900)
-    assert "a compiler was killed for lack of memory" in outcome.sentence
+    assert "the build was killed for lack of memory (1 compiler process at once" in outcome.sentence
     assert "container with a limit of 0.3 GiB" in outcome.sentence
     assert "tried again with one job" in outcome.result.output
 
@@ -324,15 +328,20 @@ def test_a_build_goes_on_when_the_playbook_is_gone(box: Box, monkeypatch: pytest
         return processes[-1]
 
     monkeypatch.setattr(subprocess, "Popen", remember)
-    runner = threading.Thread(
-        target=lambda: role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900), daemon=True
-    )
+
+    def run() -> None:
+        # It has no recap, being killed; when its last fork lets go of its output depends on the machine.
+        with contextlib.suppress(AssertionError):
+            role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900)
+
+    runner = threading.Thread(target=run, daemon=True)
     runner.start()
     wait_for(container, '"compiling"')
     playbook = next(one for one in processes if "ansible-playbook" in " ".join(map(str, one.args)))  # type: ignore[arg-type]
     playbook.kill()
     monkeypatch.undo()
     again = role_runs.run_one(ROLE, container, tiny_extension.variables(), timeout=900)
+    runner.join(timeout=300)
     assert again.sentence == ""
     assert container.run(f"grep -c 'Successfully built' {LOG}").strip() == "1"
     assert "add_one" in container.run(IMPORT)

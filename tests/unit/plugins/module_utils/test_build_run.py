@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _build_run
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import (
     build_environment,
     read_log,
@@ -78,3 +79,21 @@ def test_a_record_is_written_whole(tmp_path: Path) -> None:
 
 def test_python_is_what_it_says() -> None:
     assert build_environment(sys.executable, "/c", "/t", {})["PATH"].split(":")[0] == os.path.dirname(sys.executable)
+
+
+def test_whoever_is_killed_the_kernels_count_tells_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = iter((3, 4))
+    monkeypatch.setattr(_build_run, "oom_kills", lambda: next(counts))
+    finished = run_logged(["sh", "-c", "exit 1"], SHELL, "/", str(tmp_path / "x.log"), 30)
+    assert (finished.status, finished.starved) == (1, True)
+
+
+def test_a_failure_alone_is_no_lack_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_build_run, "oom_kills", lambda: 3)
+    assert not run_logged(["sh", "-c", "exit 1"], SHELL, "/", str(tmp_path / "x.log"), 30).starved
+
+
+def test_the_kernel_is_offered_the_build_before_its_parent(tmp_path: Path) -> None:
+    log = str(tmp_path / "x.log")
+    run_logged(["sh", "-c", "sleep 0.3; cat /proc/self/oom_score_adj"], SHELL, "/", log, 30)
+    assert read_log(log).split()[-1] == "500"

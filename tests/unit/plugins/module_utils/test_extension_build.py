@@ -72,26 +72,25 @@ def test_the_stand_in_for_nvcc_is_a_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finished", "killed", "log", "cause"),
+    ("finished", "log", "cause"),
     [
-        (Finished(0, 5, False), False, "", None),
-        (Finished(1, 5, True), False, "", "timeout"),
-        (Finished(-9, 5, False), False, "", "memory"),
-        (Finished(-15, 5, False), False, "building", "ended"),
-        (Finished(143, 5, False), False, "building", "ended"),
-        (Finished(1, 5, False), False, "building", "unknown"),
-        (Finished(1, 5, False), True, "ninja: build stopped: subcommand failed.", "memory"),
+        (Finished(0, 5, False), "", None),
+        (Finished(1, 5, True), "", "timeout"),
+        (Finished(-9, 5, False, starved=True), "", "memory"),
+        (Finished(-15, 5, False), "building", "ended"),
+        (Finished(143, 5, False), "building", "ended"),
+        (Finished(1, 5, False), "building", "unknown"),
+        (Finished(1, 5, False, starved=True), "ninja: build stopped: subcommand failed.", "memory"),
         (
             Finished(1, 5, False),
-            False,
             "x.cu:1:1: fatal error: cusparse.h: No such file or directory",
             "header_missing",
         ),
     ],
 )
-def test_why_a_build_is_no_good(tmp_path: Path, finished: Finished, killed: bool, log: str, cause: str | None) -> None:
+def test_why_a_build_is_no_good(tmp_path: Path, finished: Finished, log: str, cause: str | None) -> None:
     (tmp_path / "log").write_text(log)
-    found = why(finished, BUILD, str(tmp_path / "log"), 60, killed)
+    found = why(finished, BUILD, str(tmp_path / "log"), 60)
     assert (found.id if found else None) == cause
 
 
