@@ -18,7 +18,9 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-_PUBLIC_KEY = 6
+_SIGNATURE, _PUBLIC_KEY, _PUBLIC_SUBKEY = 2, 6, 14
+#: Signatures by which a key speaks of itself: the four certifications of a name, and the direct one.
+_SELF = (0x10, 0x11, 0x12, 0x13, 0x1F)
 _ARMOUR = re.compile(
     rb"-----BEGIN PGP PUBLIC KEY BLOCK-----[ \t\r]*\n(?:[^\n:]+: [^\n]*\n)*\s*\n"
     rb"(.*?)-----END PGP PUBLIC KEY BLOCK-----",
@@ -39,6 +41,48 @@ def fingerprints(data: bytes) -> list[str]:
     if not found:
         raise NoKeyring("holds no OpenPGP public key")
     return found
+
+
+def expiries(data: bytes) -> dict[str, int | None]:
+    """{fingerprint: when the key expires, in seconds since 1970}; None for a key that does not. In the keyring's order.
+
+    The newest self-signature of a primary key counts (RFC 4880 section 5.2.3.6); keys of version 4 alone say it there.
+    """
+    blocks = [_dearmoured(block) for block in _ARMOUR.findall(data)] if b"-----BEGIN PGP" in data else [data]
+    found: dict[str, int | None] = {}
+    for block in blocks:
+        current, created, newest = "", 0, -1
+        for tag, body in _packets(block):
+            if tag == _PUBLIC_KEY:
+                current, created, newest = _fingerprint(body), int.from_bytes(body[1:5], "big"), -1
+                found[current] = None
+            elif tag == _PUBLIC_SUBKEY:
+                newest = 1 << 32  # what follows signs the subkey
+            elif tag == _SIGNATURE and current and body[:1] == b"\x04" and body[1] in _SELF:
+                parts = _hashed_subpackets(body)
+                made = int.from_bytes(parts.get(2, b""), "big")
+                if parts.get(33, b"")[1:].hex().upper() in ("", current) and made > newest:
+                    newest = made
+                    span = int.from_bytes(parts.get(9, b""), "big")
+                    found[current] = created + span if span else None
+    return found
+
+
+def _hashed_subpackets(body: bytes) -> dict[int, bytes]:
+    """{type: content} of the part of a signature that it signs itself; empty for what is cut off."""
+    end, position, parts = 6 + int.from_bytes(body[4:6], "big"), 6, {}
+    while position < min(end, len(body)):
+        first = body[position]
+        size = 1 if first < 192 else 2 if first < 255 else 5
+        raw = body[position : position + size]
+        length = first if size == 1 else ((first - 192) << 8) + raw[-1] + 192
+        length = int.from_bytes(raw[1:], "big") if size == 5 else length
+        content = body[position + size : position + size + length]
+        if not content:
+            break
+        parts[content[0] & 0x7F] = content[1:]
+        position += size + length
+    return parts
 
 
 def _dearmoured(block: bytes) -> bytes:

@@ -115,7 +115,14 @@ def _system(base: Facts) -> dict[str, Any]:
 
 def _gpu(gpu: Facts) -> dict[str, Any]:
     found = [{n: one.get(n) for n in ("name", "capability")} for one in gpu.get("gpus") or []]
-    return {"driver": gpu.get("module_version"), "gpus": found}
+    nodes = [str(node["path"]) for node in gpu.get("nodes") or [] if node.get("kind") == "char"]
+    libraries = {str(one["version"]) for one in gpu.get("libraries") or [] if one.get("version")}
+    return {
+        "driver": gpu.get("module_version"),
+        "gpus": found,
+        "nodes": sorted(nodes),
+        "libraries": sorted(libraries),
+    }
 
 
 def _repository(repository: Facts) -> dict[str, Any]:
@@ -123,12 +130,29 @@ def _repository(repository: Facts) -> dict[str, Any]:
     return {
         "url": _LOGIN.sub("***", url) if isinstance(url, str) else None,
         "fingerprints": sorted(keyring.get("fingerprints") or []),
+        "expires": dict(sorted((keyring.get("expires") or {}).items())),
+        "entries": [repository_entry(item) for item in repository.get("entries") or []],
     }
+
+
+def repository_entry(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an entry in apt's sources decides where packages come from, and who has to have signed them."""
+    words = {name: item.get(name) for name in ("file", "suites", "enabled", "options")}
+    signed = str(item.get("signed_by") or "")
+    signed = "a key in the file" if "BEGIN PGP" in signed else signed
+    return {**words, "uri": _LOGIN.sub("***", str(item.get("uri") or "")), "signed_by": signed or None}
 
 
 def _toolkit(toolkit: Facts) -> dict[str, Any]:
     nvccs = [{n: nvcc.get(n) for n in ("path", "version", "package")} for nvcc in toolkit.get("nvccs") or []]
-    return {"packages": dict(sorted((toolkit.get("packages") or {}).items())), "nvccs": nvccs}
+    default = toolkit.get("default_nvcc") or {}
+    return {
+        "packages": dict(sorted((toolkit.get("packages") or {}).items())),
+        "nvccs": nvccs,
+        "default_nvcc": {n: default.get(n) for n in ("path", "realpath")},
+        "cuda_link": toolkit.get("cuda_link"),
+        "pins": dict(sorted((toolkit.get("pins") or {}).items())),
+    }
 
 
 def _modules(extension: Any) -> list[Mapping[str, Any]]:

@@ -28,6 +28,11 @@ options:
     description: The lock file.
     type: path
     default: /etc/proxmox_gpu/training.lock.json
+  backup:
+    description:
+      - Keep a lock that is replaced in C(/var/backups/proxmox_gpu), with the time in its name.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
@@ -59,6 +64,11 @@ path:
   type: str
   returned: success
   sample: /etc/proxmox_gpu/training.lock.json
+backup_file:
+  description: Where the lock that was replaced is kept.
+  type: str
+  returned: O(backup) and a lock was replaced
+  sample: /var/backups/proxmox_gpu/training.lock.json.2026-11-30T020000
 differences:
   description: What differs from the lock that was there, one line a value. Empty for the first lock.
   type: list
@@ -71,6 +81,7 @@ differences:
 import hashlib
 import os
 import tempfile
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -106,21 +117,35 @@ def write(module: AnsibleModule, path: str, text: str) -> None:
     module.atomic_move(temporary, path, unsafe_writes=False)
 
 
+BACKUPS = "/var/backups/proxmox_gpu"
+
+
+def keep(module: AnsibleModule, path: str, text: str) -> str:
+    """Keep the lock that is about to be replaced; returns where."""
+    kept = f"{BACKUPS}/{os.path.basename(path)}.{time.strftime('%Y-%m-%dT%H%M%S')}"
+    write(module, kept, text)
+    return kept
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "facts": {"type": "dict", "required": True},
             "path": {"type": "path", "default": "/etc/proxmox_gpu/training.lock.json"},
+            "backup": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     facts, path = module.params["facts"], module.params["path"]
+    kept = None
     try:
         before = read(path)
         sums = {file: checksum(file) for file in lock_of.compiled_modules(facts)}
         lock = lock_of.content(facts, {k: v for k, v in sums.items() if v}, lock_of.read(before))
         after = lock_of.text(lock)
         if before != after and not module.check_mode:
+            if before is not None and module.params["backup"]:
+                kept = keep(module, path, before)
             write(module, path, after)
     except lock_of.NotLockable as refusal:
         module.fail_json(msg=str(refusal))
@@ -132,6 +157,7 @@ def main() -> None:
         differences=lock_of.differences(lock_of.read(before), lock),
         diff={"before": before or "", "after": after, "before_header": path, "after_header": path},
         invocation={"module_args": {"path": path}},
+        **({"backup_file": kept} if kept else {}),
     )
 
 

@@ -44,9 +44,11 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "libraries": libraries(host),
         "user": user,
         "gpus": [],
+        "load": None,
     }
     if facts["module_version"] and any(node["kind"] == "char" for node in nodes):
         facts["gpus"] = gpus(host)
+        facts["load"] = load(host)
     return facts
 
 
@@ -161,6 +163,26 @@ def gpus(host: Host) -> list[dict[str, Any]]:
     models = [host.read(path) or "" for path in host.find(f"{host.proc}/driver/nvidia/gpus/*/information")]
     names = [re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in models]
     return [{"name": name.group(1).strip(), "capability": None, "uuid": None} for name in names if name]
+
+
+def load(host: Host) -> dict[str, int] | None:
+    """{processes, utilization, memory_mib} of what computes on the GPUs; None where nvidia-smi does not tell.
+
+    A process of another container is not always listed, but what it uses of the GPU and of its memory is.
+    """
+    program = host.which("nvidia-smi")
+    if not program:
+        return None
+    listed = host.run(program, "--query-compute-apps=pid", "--format=csv,noheader", timeout=10)
+    used = host.run(program, "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits", timeout=10)
+    rows = [re.findall(r"\d+", line) for line in used.stdout.splitlines() if line.strip()]
+    if listed.status != 0 or used.status != 0 or not rows or any(len(row) != 2 for row in rows):
+        return None
+    return {
+        "processes": sum(line.strip().isdigit() for line in listed.stdout.splitlines()),
+        "utilization": max(int(row[0]) for row in rows),
+        "memory_mib": max(int(row[1]) for row in rows),
+    }
 
 
 def _name(lookup: Any, number: int) -> str:

@@ -40,6 +40,7 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
         "key": key(environment, devices),
         "lock": host.read_json(LOCK),
         "lock_file": LOCK,
+        "lock_exists": host.exists(LOCK),
     }
 
 

@@ -96,9 +96,10 @@ def keyring(host: Host, signed_by: str | None) -> dict[str, Any]:
 
 def _keys(host: Host, files: list[str]) -> dict[str, Any]:
     """{fingerprints, problem}: the keys in these files; problem is what is wrong with the first one that holds none."""
-    found: dict[str, Any] = {"fingerprints": []}
+    found: dict[str, Any] = {"fingerprints": [], "expires": {}}
     for path in files:
         keys = _keys_in(host.read_bytes(path) or b"")
+        found["expires"].update(keys["expires"])
         found["fingerprints"] += [key for key in keys["fingerprints"] if key not in found["fingerprints"]]
         found.setdefault("problem", keys.get("problem"))
     return found
@@ -106,9 +107,9 @@ def _keys(host: Host, files: list[str]) -> dict[str, Any]:
 
 def _keys_in(content: bytes) -> dict[str, Any]:
     try:
-        return {"fingerprints": _openpgp.fingerprints(content)}
+        return {"fingerprints": _openpgp.fingerprints(content), "expires": _openpgp.expiries(content)}
     except _openpgp.NoKeyring as error:
-        return {"fingerprints": [], "problem": str(error)}
+        return {"fingerprints": [], "expires": {}, "problem": str(error)}
 
 
 def list_name(uri: str) -> str:

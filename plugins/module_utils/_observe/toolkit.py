@@ -68,6 +68,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "default_nvcc": default,
         "cuda_home": default["home"] if default else None,
         "cuda_homes": homes,
+        "cuda_link": host.realpath("/usr/local/cuda") if host.exists("/usr/local/cuda") else None,
         "pins": files,
         "drivers_blocked": pins.blocked(files, ("cuda-drivers", "nvidia-driver", "nvidia-open")),
         "series": series(host, str(wishes.get("mirror") or "")),
