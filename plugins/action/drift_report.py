@@ -30,6 +30,7 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _drift
 #: Form -> (file below the state folder, how it is made from the document).
 FORMS = {
     "json": ("report.json", lambda report: json.dumps(report, indent=2, ensure_ascii=False) + "\n"),
+    "terminal": ("report.txt", lambda report: terminal.text(report) + "\n"),
     "html": ("report.html", _drift_page.page),
     "markdown": ("report.md", markdown.text),
     "junit": ("report.xml", junit.text),

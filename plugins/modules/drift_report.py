@@ -14,8 +14,8 @@ author:
   - proxmox_gpu.training authors (@proxmox-gpu)
 description:
   - Makes one document from the results of M(proxmox_gpu.training.drift_info) and the nights before, and from it a line
-    a drift on the terminal, and the files C(report.json), C(report.html), C(report.md), C(report.xml) (JUnit) and
-    C(report.prom) (Prometheus).
+    a drift on the terminal, and the files C(report.json), C(report.html), C(report.md), C(report.txt),
+    C(report.xml) (JUnit) and C(report.prom) (Prometheus).
   - Works on the control node alone. Its files are written whole or not at all, and do not count as a change.
 options:
   hosts:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _training_lock as lock_of
-from .._chain.catalogue import provision
+from .._chain.catalogue import CATALOGUE, provision
 from .._chain.links import HOLDING, LINKS, RESTS_ON, UNKNOWN
 from . import compare
 from .compare import Difference
@@ -152,9 +152,7 @@ def _unreadable(lock: Any, path: str) -> Line | None:
 def _moved(one: Difference, findings: list[Any]) -> Line:
     """The line of a difference. What does not hold any more has the chain's own remedy, else a person decides."""
     same = next((item for item in findings if one.covers(item["id"], item["sentence"]) and item.get("remedy")), None)
-    downstream = next(
-        (item for item in findings if item["state"] != UNKNOWN and one.link in RESTS_ON[item["link"]]), None
-    )
+    downstream = next((item for item in findings if item["state"] != UNKNOWN and one.link in _rests_on(item)), None)
     if same:
         remedy = same["remedy"]
     elif downstream:
@@ -186,12 +184,18 @@ def _tells(item: Mapping[str, Any], findings: list[Any], moved: list[Difference]
         return False
     if any(one.covers(item["id"], item["sentence"]) for one in moved):
         return False
-    if any(one.link in RESTS_ON[item["link"]] for one in moved):
+    if any(one.link in _rests_on(item) for one in moved):
         return False
     cause = item.get("consequence_of")
     # What could not be told explains only what could not be told either.
     certain = any(other["link"] == cause and other["state"] != UNKNOWN for other in findings)
     return not (cause and (certain or item["state"] == UNKNOWN))
+
+
+def _rests_on(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """The links whose trouble explains a finding."""
+    entry = CATALOGUE.get(item["id"])
+    return RESTS_ON[item["link"]] if entry is None or entry.rests_on is None else entry.rests_on
 
 
 def _found(item: Mapping[str, Any]) -> Line:

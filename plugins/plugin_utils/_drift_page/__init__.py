@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._drift import fleet, verdict
 
-TEMPLATES = Path(__file__).parent / "_drift_page"
+TEMPLATES = Path(__file__).parent
 
 
 def page(report: Mapping[str, Any]) -> str:
