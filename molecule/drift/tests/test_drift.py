@@ -18,7 +18,8 @@ import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 COMMAND = CHECKOUT / "roles" / "drift_timer" / "files" / "drift_night.py"
-CASES: list[dict[str, Any]] = yaml.safe_load((CHECKOUT / "molecule/drift/cases.yml").read_text(encoding="utf-8"))
+DATA = CHECKOUT / "molecule" / "drift" / "vars" / "cases.yml"
+CASES: list[dict[str, Any]] = yaml.safe_load(DATA.read_text(encoding="utf-8"))["drift_cases"]
 SETS = list(dict.fromkeys(case["set"] for case in CASES))
 EXIT = {"ok": 0, "drift": 2, "unknown": 3, "not_provisioned": 4}
 

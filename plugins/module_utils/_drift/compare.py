@@ -87,6 +87,10 @@ def _moved(was: Section, now: Section) -> dict[str, tuple[Any, Any]]:
     return {name: (was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)}
 
 
+def _few(names: list[str]) -> list[str]:
+    return names[:3] + ([f"{len(names) - 3} more"] if len(names) > 3 else [])
+
+
 def _and_more(head: str, others: list[str]) -> str:
     if not others:
         return head
@@ -103,7 +107,7 @@ def _system(lock: Section, today: Section, facts: Section) -> Iterator[Differenc
         shown = [
             f"{one.get('id')} {one.get('version_id')}" if head == "version_id" else one.get(head) for one in (was, now)
         ]
-        explains = ("base.unsupported_system", "base.unsupported_machine")
+        explains: tuple[str, ...] = ("base.unsupported_system", "base.unsupported_machine")
         yield Difference(
             "base", _and_more(names[head], others), _text(shown[0]), _text(shown[1]), explains, "/etc/os-release"
         )
@@ -113,7 +117,12 @@ def _gpu(lock: Section, today: Section, facts: Section) -> Iterator[Difference]:
     was, now = lock.get("gpu") or {}, today["gpu"]
     place = str(_section(facts, "gpu").get("version_file") or "/proc/driver/nvidia/version")
     if was.get("driver") != now["driver"]:
-        explains = ("gpu.library_mismatch", "gpu.module_not_loaded", "torch.driver_too_old", "gpu.library_missing")
+        explains: tuple[str, ...] = (
+            "gpu.library_mismatch",
+            "gpu.module_not_loaded",
+            "torch.driver_too_old",
+            "gpu.library_missing",
+        )
         explains += ("gpu.not_configured",) if now["driver"] else ("gpu.*",)
         yield Difference("gpu", "driver on the node", _text(was.get("driver")), _text(now["driver"]), explains, place)
         if not now["driver"] or not was.get("driver"):
@@ -174,7 +183,7 @@ def _distributions(
     if moved:
         weight = {name: WEIGHT.index(name) if name in WEIGHT else len(WEIGHT) for name in moved}
         head, *others = sorted(moved, key=lambda name: (weight[name], name))
-        explains = ("torch.package_differs", "torch.packages_missing", "torch.dependency_moved")
+        explains: tuple[str, ...] = ("torch.package_differs", "torch.packages_missing", "torch.dependency_moved")
         yield Difference(
             "torch", _and_more(head, others), _text(moved[head][0]), _text(moved[head][1]), explains, place
         )
@@ -185,7 +194,7 @@ def _repository(lock: Section, today: Section, facts: Section) -> Iterator[Diffe
     entries = [{str(item["file"]): item for item in one.get("entries") or []} for one in (was, now)]
     moved = _moved(*entries) if "entries" in was else {}
     if moved:
-        explains = (
+        explains: tuple[str, ...] = (
             "absent",
             "malformed_source",
             "conflicting_signed_by",
@@ -197,7 +206,7 @@ def _repository(lock: Section, today: Section, facts: Section) -> Iterator[Diffe
         head, *others = moved
         shown = _entries(*moved[head])
         ids = tuple(f"repository.{name}" for name in explains)
-        yield Difference("repository", _and_more(f"entry {head}", others), *shown, ids, head)
+        yield Difference("repository", _and_more(f"entry {head}", others), shown[0], shown[1], ids, head)
         return
     keys = [list(one.get("fingerprints") or []) for one in (was, now)]
     place = str((_section(facts, "repository").get("keyring") or {}).get("path") or "/usr/share/keyrings")
@@ -205,7 +214,7 @@ def _repository(lock: Section, today: Section, facts: Section) -> Iterator[Diffe
         explains = tuple(
             f"repository.{name}" for name in ("keyring_missing", "wrong_key", "key_refused", "bad_signature")
         )
-        shown = [_text([key[-16:] for key in one]) for one in keys]
+        shown = [_text(_few([key[-16:] for key in one])) for one in keys]
         yield Difference("repository", "key of the repository", shown[0], shown[1], explains, place)
     elif "expires" in was and was["expires"] != now["expires"]:
         shown = [_text([day(one.get("expires", {}).get(key)) for key in keys[0]]) for one in (was, now)]
@@ -219,17 +228,10 @@ def day(seconds: Any) -> str:
 
 def _entries(was: Section | None, now: Section | None) -> list[str]:
     """Both as texts: by their address, or by what else differs where that is the same."""
-    shown = [_entry(was), _entry(now)]
-    if was is None or now is None or shown[0] != shown[1]:
-        return shown
+    if was is None or now is None or was.get("uri") != now.get("uri"):
+        return [NOTHING if one is None else str(one.get("uri")) for one in (was, now)]
     names = list(_moved(was, now))
     return [", ".join(f"{name} {_text(one.get(name))}" for name in names) for one in (was, now)]
-
-
-def _entry(item: Section | None) -> str:
-    if item is None:
-        return NOTHING
-    return f"{item.get('uri')}{'' if item.get('enabled', True) else ' (disabled)'}"
 
 
 def _toolkit(lock: Section, today: Section, facts: Section) -> Iterator[Difference]:
@@ -249,31 +251,38 @@ def _toolkit(lock: Section, today: Section, facts: Section) -> Iterator[Differen
             "wrong_minor",
             "broken_nvcc",
         )
-        explains = tuple(f"toolkit.{name}" for name in ids)
-        yield Difference("toolkit", _and_more(head, others), *map(_text, moved[head]), explains, "/var/lib/dpkg/status")
+        explains: tuple[str, ...] = tuple(f"toolkit.{name}" for name in ids)
+        yield Difference(
+            "toolkit",
+            _and_more(head, others),
+            _text(moved[head][0]),
+            _text(moved[head][1]),
+            explains,
+            "/var/lib/dpkg/status",
+        )
     loosed = [name for name in before if name in after and before[name].get("held") != after[name].get("held")]
     if loosed and not moved:
         head, *others = sorted(loosed, key=lambda name: (not name.startswith("cuda-nvcc"), name))
         words = {True: "held", False: "not held"}
         shown = [words[bool(one[head].get("held"))] for one in (before, after)]
         yield Difference(
-            "toolkit", _and_more(f"hold of {head}", others), *shown, ("toolkit.not_held",), "apt-mark showhold"
+            "toolkit",
+            _and_more(f"hold of {head}", others),
+            shown[0],
+            shown[1],
+            ("toolkit.not_held",),
+            "apt-mark showhold",
         )
     yield from _compilers(was, now, set(moved))
     if "pins" in was and was["pins"] != now["pins"]:
         head, *others = _moved(was["pins"], now["pins"])
         shown = [_pins(one.get(head)) for one in (was["pins"], now["pins"])]
         explains = ("toolkit.drivers_not_blocked",)
-        yield Difference("toolkit", _and_more(f"pins in {head}", others), *shown, explains, head)
+        yield Difference("toolkit", _and_more(f"pins in {head}", others), shown[0], shown[1], explains, head)
 
 
 def _pins(records: Any) -> str:
-    if not records:
-        return NOTHING
-    shown = [f"{item['package']} {item['priority']}" for item in records[:2]]
-    return "; ".join(text if len(text) <= 60 else f"{text[:57]}..." for text in shown) + (
-        " ..." if len(records) > 2 else ""
-    )
+    return f"{len(records)} record{'s' if len(records) > 1 else ''}" if records else NOTHING
 
 
 def _compilers(was: Section, now: Section, packages: set[str]) -> Iterator[Difference]:
@@ -288,7 +297,12 @@ def _compilers(was: Section, now: Section, packages: set[str]) -> Iterator[Diffe
             NOTHING if one is None else f"CUDA {one['version']}" if one.get("version") else "broken"
             for one in (old, new)
         ]
-        explains = ("toolkit.wrong_nvcc", "toolkit.broken_nvcc", "toolkit.absent", "toolkit.wrong_major")
+        explains: tuple[str, ...] = (
+            "toolkit.wrong_nvcc",
+            "toolkit.broken_nvcc",
+            "toolkit.absent",
+            "toolkit.wrong_major",
+        )
         yield Difference("toolkit", f"nvcc at {path}", shown[0], shown[1], explains, f"{path} --version")
     if told:
         return
@@ -311,7 +325,7 @@ def _compiler(lock: Section, today: Section, facts: Section) -> Iterator[Differe
     if "ninja" in moved and ("ninja" in pip or not today["torch"].get("version")):
         moved.remove("ninja")
     if moved:
-        explains = tuple(
+        explains: tuple[str, ...] = tuple(
             f"compiler.{name}" for name in ("changed", "no_gcc", "no_gxx", "no_ninja", "gcc_too_new", "gcc_too_old")
         )
         words = {"gcc": "gcc", "gxx": "g++", "ninja": "ninja"}
@@ -345,7 +359,7 @@ def _extensions(lock: Section, today: Section, facts: Section) -> Iterator[Diffe
         what, shown = name, [_text(one.get("version")) for one in (old, new)]
         if "version" not in parts and "key" in parts:
             keys = _moved(old.get("key") or {}, new.get("key") or {})
-            head, *others = keys or {"record": 0}
+            head, *others = list(keys) or ["record"]
             what = _and_more(f"{name}: {head} of its key", others)
             shown = [_text(one) for one in keys.get(head, ("recorded", "not recorded"))]
         elif "version" not in parts:
@@ -364,4 +378,6 @@ def _binding(lock: Section, today: Section, facts: Section) -> Iterator[Differen
     moved = _moved(was.get("functions") or {}, now["functions"])
     if moved:
         head, *others = moved
-        yield Difference("binding", _and_more(head, others), *map(_text, moved[head]), ("binding.*",))
+        yield Difference(
+            "binding", _and_more(head, others), _text(moved[head][0]), _text(moved[head][1]), ("binding.*",)
+        )

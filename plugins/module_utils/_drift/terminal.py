@@ -30,7 +30,8 @@ def said(line: Mapping[str, Any]) -> str:
     """A line without its host and link."""
     kind = "" if line["kind"] == DRIFT else f"{line['kind'].replace('_', ' ')}: "
     since = "new" if line["new"] else f"since {line['since'][:10]}"
-    remedy = f" Run: {line['remedy']}" if line.get("remedy") else ""
+    word = "Run: " if str(line.get("remedy")).startswith("ansible-playbook") else ""
+    remedy = f" {word}{line['remedy']}" if line.get("remedy") else ""
     return f"{kind}{_clause(sentence(line))} ({since}).{remedy}"
 
 

@@ -26,9 +26,6 @@ OK, DRIFT, UNKNOWN_RESULT, NOT_PROVISIONED = "ok", "drift", "unknown", "not_prov
 #: From harmless to worst, with the exit status of the nightly command.
 EXIT = {OK: 0, DRIFT: 2, UNKNOWN_RESULT: 3, NOT_PROVISIONED: 4}
 
-ROLES = {"base": "bootstrap", "gpu": "gpu_passthrough", "torch": "torch_environment", "repository": "cuda_repository"}
-ROLES |= {"toolkit": "cuda_toolkit", "compiler": "cuda_toolkit", "extensions": "cuda_extensions"}
-ROLES |= {"binding": "fast_path", "proof": "fast_path"}
 PROVISION = "ansible-playbook proxmox_gpu.training.provision -l HOST"
 ACCEPT = "ansible-playbook proxmox_gpu.training.drift_check -l HOST -e drift_accept=true"
 #: Findings about a proof that nobody made: no news where the lock has none either.
@@ -107,20 +104,21 @@ def _lines(chain: Mapping[str, Any], facts: Mapping[str, Any], now: float) -> li
     lock = proof.get("lock")
     if lock is None and not proof.get("lock_exists"):
         why = f"; {first['sentence']}" if first and first["id"] not in NO_PROOF else ""
-        return [
-            _bare(
-                "lock",
-                f"no lock at {proof.get('lock_file')}: no good provision was finished here, or it was removed{why}",
-            )
-        ]
+        told = f"no lock at {proof.get('lock_file')}: no good provision was finished here, or it was removed{why}"
+        return [_bare("lock", told)]
     unreadable = _unreadable(lock, str(proof.get("lock_file")))
-    differences = [] if unreadable else compare.differences(lock, facts)
-    fresh = [_moved(one, findings) for one in differences] + ([] if unreadable else _expiring(lock, facts, now))
-    locked_proof = bool(lock and not unreadable and lock.get("proof"))
-    told = [item for item in findings if _tells(item, findings, differences, locked_proof)]
-    return ([unreadable] if unreadable else []) + sorted(
-        fresh + [_found(item) for item in told], key=lambda one: LINKS.index(one["link"])
-    )
+    differences: list[Difference] = []
+    if not unreadable:
+        try:
+            differences = compare.differences(lock or {}, facts)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            # Anybody may have edited the file: a strange one is no lock.
+            unreadable = _damaged(str(proof.get("lock_file")))
+    fresh = [unreadable] if unreadable else [_moved(one, findings, differences) for one in differences]
+    fresh += _expiring(facts, now)
+    locked_proof = not unreadable and bool((lock or {}).get("proof"))
+    kept = [item for item in findings if _tells(item, findings, differences, locked_proof)]
+    return sorted(fresh + [_found(item) for item in kept], key=lambda one: LINKS.index(one["link"]))
 
 
 def _bare(what: str, sentence: str) -> Line:
@@ -144,19 +142,24 @@ def _unreadable(lock: Any, path: str) -> Line | None:
         return line(
             UNKNOWN_RESULT, "base", f"lock {path}", "readable", now, "Upgrade the collection on the control node.", path
         )
+    return _damaged(path)
+
+
+def _damaged(path: str) -> Line:
     now = "damaged: it is no lock that this collection wrote"
     remedy = f"Look at {path} on the host, move it away, then: {PROVISION}"
     return line(UNKNOWN_RESULT, "base", f"lock {path}", "readable", now, remedy, path)
 
 
-def _moved(one: Difference, findings: list[Any]) -> Line:
+def _moved(one: Difference, findings: list[Any], others: list[Difference]) -> Line:
     """The line of a difference. What does not hold any more has the chain's own remedy, else a person decides."""
     same = next((item for item in findings if one.covers(item["id"], item["sentence"]) and item.get("remedy")), None)
-    downstream = next((item for item in findings if item["state"] != UNKNOWN and one.link in _rests_on(item)), None)
+    fails = [item for item in findings if item["state"] != UNKNOWN and one.link in _rests_on(item)]
+    rests_on_it = [item for item in fails if not any(other.covers(item["id"], item["sentence"]) for other in others)]
     if same:
         remedy = same["remedy"]
-    elif downstream:
-        remedy = provision(ROLES[downstream["link"]])
+    elif rests_on_it:
+        remedy = f"Undo it, or make what rests on it fit: {PROVISION}"
     else:
         remedy = f"Undo it, or accept it: {ACCEPT}"
     return line(
@@ -164,7 +167,7 @@ def _moved(one: Difference, findings: list[Any]) -> Line:
     )
 
 
-def _expiring(lock: Mapping[str, Any], facts: Mapping[str, Any], now: float) -> list[Line]:
+def _expiring(facts: Mapping[str, Any], now: float) -> list[Line]:
     """A key that ends within a month will stop apt, whatever the lock says."""
     keyring = (facts.get("repository") or {}).get("keyring") or {}
     ends = [when for when in (keyring.get("expires") or {}).values() if when is not None]
@@ -203,7 +206,7 @@ def _found(item: Mapping[str, Any]) -> Line:
         return _unknown(item)
     what = item["id"].partition(".")[2].replace("_", " ")
     words = (item["remedy"], item["evidence"], item["id"])
-    return line(DRIFT, item["link"], what, item["expected"] or AS_WISHED, item["sentence"], *words)
+    return line(DRIFT, item["link"], what, AS_WISHED, item["sentence"], *words)
 
 
 def _links(chain: Mapping[str, Any], lines: list[Line]) -> dict[str, dict[str, Any]]:
