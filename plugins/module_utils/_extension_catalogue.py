@@ -55,8 +55,14 @@ class Description:
     sha256: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def key_flags(self, torch: str) -> tuple[str, ...]:
-        """What of the description changes the machine code of a build against this torch: part of the wheel's key."""
-        return tuple(f"edit:{edit.file}:{edit.old}>{edit.new}" for edit in self.edits if edit.applies(torch))
+        """What of the description changes the machine code of a build against this torch: part of the wheel's key.
+
+        The catalogue's own variables only force a build; those that somebody sets may do anything.
+        """
+        own = CATALOGUE[self.name].variables if self.name in CATALOGUE else {}
+        edits = [f"edit:{edit.file}:{edit.old}>{edit.new}" for edit in self.edits if edit.applies(torch)]
+        changed = [name for name in sorted(self.variables) if own.get(name) != self.variables[name]]
+        return (*edits, *(f"env:{name}={self.variables[name]}" for name in changed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +127,7 @@ CATALOGUE: dict[str, Description] = {
 }
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Description)}
-_WISH_KEYS = {"name", "version", "sha256", "gpu_targets", "source"}
+_WISH_KEYS = {"name", "version", "sha256", "gpu_targets", "source", "wheel"}
 
 
 def describe(name: str, overrides: t.Mapping[str, t.Any] | None = None) -> Description:

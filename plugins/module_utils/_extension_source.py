@@ -4,20 +4,23 @@
 
 # This module util is PRIVATE to the collection.
 
-"""Get an extension's source archive, check it, unpack it, and repair what its description says."""
+"""Get an extension's source archive or prebuilt wheel, check it, unpack it, and repair what its description says."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tarfile
+import time
 import typing as t
 import zipfile
+
+from ansible.module_utils.urls import open_url
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, classify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import read_log, run_logged
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import plain_name, sha256
 
 ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz")
 
@@ -65,6 +68,30 @@ def fetch(
     if found != version:
         raise SourceError("version", f"{build.what}: the index has version {found} for it; write version: {found}")
     return os.path.join(folder, archives[0])
+
+
+def prebuilt(what: str, place: str, expected: str | None, folder: str, timeout: float = 900.0) -> str:
+    """Somebody else's wheel, from a path or an address, into ``folder``; its path. The checksum is not optional."""
+    if not expected:
+        raise SourceError("checksum", f"{what}: a prebuilt wheel needs its sha256 beside it in cuda_extensions_wanted")
+    raw = os.path.join(folder, "prebuilt.whl")
+    try:
+        if "://" in place:
+            with open_url(place, timeout=30) as answer, open(raw, "wb") as stream:
+                deadline = time.monotonic() + timeout
+                for block in iter(lambda: answer.read(1 << 20), b""):
+                    stream.write(block)
+                    if time.monotonic() > deadline:
+                        raise OSError(f"it was not there after {timeout:.0f} seconds")
+        else:
+            shutil.copyfile(place, raw)
+    except OSError as error:  # an HTTP error is one
+        raise SourceError("prebuilt", f"{what}: the prebuilt wheel {place} cannot be had: {error}") from error
+    check(what, raw, expected, "cuda_extensions_wanted")
+    # Upstream's files carry torch and CUDA as a local version in their names alone, which pip refuses to install.
+    name = plain_name(raw, os.path.basename(place.split("?")[0].split("#")[0]))
+    os.rename(raw, os.path.join(folder, name))
+    return os.path.join(folder, name)
 
 
 def version_in(archive: str) -> str:
