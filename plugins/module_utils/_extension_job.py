@@ -165,6 +165,7 @@ class Job:
         self.progress.estimate = _wheelhouse.earlier_seconds(self.wish.wheelhouse, key)
         source = _extension_source.unpack(self.wish.what, archive, _made(folder, "source"))
         _extension_source.repair(self.wish.what, self.wish.description, self.torch["version"], source)
+        _extension_source.split(self.wish.what, self.wish.description, source)
         built = self._compile(source, folder, parallel, limits.memory_limit)
         unpacked = self._check_wheel(built.wheel, folder)
         provenance = {

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tarfile
 import time
@@ -166,3 +167,45 @@ def repair(what: str, description: Description, torch: str, folder: str) -> list
                 f"{what}: {edit.file} holds neither {edit.old!r} nor {edit.new!r}; the edit is not for this version",
             )
     return changed
+
+
+INSTANTIATION = re.compile(r"^template [^<\n][^;{]*;[^\S\n]*$", re.MULTILINE)
+"""``template void f<float>(int);``, but no template's own declaration, which has its parameters at once."""
+
+
+def split(what: str, description: Description, folder: str) -> list[str]:
+    """Make the description's splits; the new files. A source that is not there or has too little to share stays whole:
+    splitting saves time and changes nothing else."""
+    made: list[str] = []
+    for wish in description.splits:
+        path, setup = os.path.join(folder, wish.file), os.path.join(folder, wish.setup)
+        stem, ending = os.path.splitext(wish.file)
+        quoted = f'"{wish.file}"'
+        try:
+            text, names = _text(path), _text(setup)
+        except OSError:
+            continue
+        found = list(INSTANTIATION.finditer(text))
+        if len(found) < wish.parts or quoted not in names:
+            continue
+        new = [f"{stem}_part{number + 1}{ending}" for number in range(wish.parts)]
+        for number, name in enumerate(new):
+            others = [match for index, match in enumerate(found) if index % wish.parts != number]
+            with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(_without(text, others))
+        with open(setup, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(names.replace(quoted, ", ".join(f'"{name}"' for name in new)))
+        made += new
+    return made
+
+
+def _without(text: str, matches: t.Sequence[re.Match[str]]) -> str:
+    """The text with these matches blank; lines keep their numbers, which messages of the compiler name."""
+    for match in reversed(matches):
+        text = text[: match.start()] + text[match.end() :]
+    return text
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        return stream.read()
