@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -32,7 +33,7 @@ RECORD = f"{SITE}/tiny_gpu_ops-1.0.dist-info/proxmox_gpu.json"
 HOUSE = "/var/cache/proxmox_gpu/wheelhouse"
 LOG = "/var/log/proxmox_gpu/tiny-gpu-ops.log"
 STATUS = "/run/proxmox_gpu/tiny-gpu-ops.json"
-BUILT = "extensions-tests-built"
+BUILT = f"extensions-tests-built-{os.getpid()}"  # of this run, for a box that stays up
 VMIDS = (255, 256, 257, 258, 259)
 IMPORT = "/opt/training/bin/python -I -c 'import torch, tiny_gpu_ops; print(tiny_gpu_ops.add_one)'"
 
