@@ -22,6 +22,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import read_log, run_logged
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import plain_name, sha256
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import normalise_name
 
 ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz")
 
@@ -93,6 +94,19 @@ def prebuilt(what: str, place: str, expected: str | None, folder: str, timeout: 
     name = plain_name(raw, os.path.basename(place.split("?")[0].split("#")[0]))
     os.rename(raw, os.path.join(folder, name))
     return os.path.join(folder, name)
+
+
+def local_archive(places: t.Iterable[str], name: str, version: str) -> str | None:
+    """The source archive of this version in one of the folders of this machine; None if it is in none.
+
+    It needs neither pip nor an index, which without a network is asked for minutes before pip looks at its folders.
+    """
+    for place in places:
+        for file in sorted(os.listdir(place)) if os.path.isdir(place) else []:
+            stem = next((file[: -len(ending)] for ending in ARCHIVES if file.endswith(ending)), "")
+            if stem and normalise_name(stem.rpartition("-")[0]) == name and version_in(file) == version:
+                return os.path.join(place, file)
+    return None
 
 
 def version_in(archive: str) -> str:

@@ -35,7 +35,9 @@ options:
     description: SHA-256 of the source archive. The catalogue knows those of some versions.
     type: str
   source:
-    description: The source archive on the target. Without it, pip downloads it from the package index.
+    description:
+      - The source archive on the target. Without it, one in a folder of O(find_links) is taken.
+      - Else pip downloads it from the package index.
     type: path
   description:
     description:
@@ -208,7 +210,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_build import BuildError
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import describe, refusal
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_job import Job
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import SourceError
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import SourceError, local_archive
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, Wish
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._gpu_targets import normalise_targets
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError
@@ -260,7 +262,7 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
         targets,
         params["environment"],
         params["sha256"],
-        params["source"],
+        params["source"] or local_archive(params["find_links"], description.name, params["version"]),
         params["jobs"] or None,
         params["timeout"],
         params["tmpdir"],

@@ -14,6 +14,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_ca
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import (
     SourceError,
     check,
+    local_archive,
     prebuilt,
     repair,
     split,
@@ -103,6 +104,14 @@ def test_an_edit_that_does_not_fit_is_said(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("nothing")
     with pytest.raises(SourceError, match="not for this version"):
         repair("x", EDITED, "2.14.1", str(tmp_path))
+
+
+@pytest.mark.parametrize(("version", "found"), [("1.0", "my_x-1.0.tar.gz"), ("1.1", "My.X-1.1.zip"), ("1", None)])
+def test_an_archive_in_a_folder_needs_no_index(tmp_path: Path, version: str, found: str | None) -> None:
+    for name in ("my_x-1.0.tar.gz", "My.X-1.1.zip", "my_x-2.0-cp311-cp311-linux_x86_64.whl", "other-1.tar.gz"):
+        (tmp_path / name).write_text("")
+    places = ["https://example.org/links", str(tmp_path / "absent"), str(tmp_path)]
+    assert local_archive(places, "my-x", version) == (found and str(tmp_path / found))
 
 
 # ---- splitting
