@@ -5,12 +5,17 @@
 
 A build takes minutes to hours. It runs there by Ansible's own async wrapper, so a lost connection does not end it,
 and what it is at is read from its status file with one small command at a time.
+
+Around it is the wheelhouse that containers share: a wheel that is there is handed in, so that the module finds it in
+the container; a new one is fetched and put there. Of several that want the same wheel one builds, the others wait.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import tempfile
 import time
 from typing import Any
 
@@ -18,8 +23,15 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import normalise_name
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _wheelhouse
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError, read_record
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import (
+    WheelKey,
+    key_from_dict,
+    normalise_name,
+)
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._build_progress import Reporter
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._shared_wheelhouse import Folder, Served, shared
 
 MODULE = "proxmox_gpu.training.cuda_extension"
 STATUS = "/run/proxmox_gpu/{name}.json"
@@ -34,15 +46,24 @@ display = Display()
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
+    _estimate: float | None = None
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         del tmp
         variables = task_vars or {}
         asked = self._ask(variables)
-        if asked.get("failed") or not asked.get("changed") or self._task.check_mode:
+        place = str(self._task.args.get("shared_wheelhouse") or "")
+        if asked.get("failed") or not (asked.get("changed") or (place and asked.get("key"))):
             return {**result, **asked}
-        return {**result, **self._build(variables)}
+        if not place or not asked.get("key"):
+            return {**result, **(asked if self._task.check_mode else self._build(variables))}
+        with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+            visit = _Visit(self, shared(place), asked, folder)
+            foreseen = visit.foreseen()
+            if self._task.check_mode or not foreseen["changed"]:
+                return {**result, **foreseen}
+            return {**result, **visit.bring(variables)}
 
     def _ask(self, variables: dict[str, Any]) -> dict[str, Any]:
         """What there is to do, by the module in check mode: most runs end here, without anything in the background."""
@@ -67,7 +88,7 @@ class ActionModule(ActionBase):
     def _wait(self, started: dict[str, Any], limit: float, variables: dict[str, Any]) -> dict[str, Any]:
         """Look until the result is there; its content. What runs on in the container is said when we give up."""
         host = str(variables.get("inventory_hostname") or "")
-        reporter = Reporter(host, display.display)
+        reporter = Reporter(host, display.display, estimate=self._estimate)
         status = STATUS.format(name=normalise_name(str(self._task.args.get("name"))))
         begun, seen, failures = time.monotonic(), time.monotonic(), 0
         while True:
@@ -130,3 +151,128 @@ class ActionModule(ActionBase):
             "stderr_lines",
         )
         return {name: value for name, value in result.items() if name not in own}
+
+
+class _Visit:
+    """One container's visit to the shared wheelhouse, for the wheel that the module's answer ``asked`` speaks of."""
+
+    def __init__(self, action: ActionModule, house: Folder | Served, asked: dict[str, Any], folder: str) -> None:
+        self.action, self.house, self.asked, self.folder = action, house, asked, folder
+        self.args = action._task.args
+        self.built_only = self.args.get("state") == "built"
+        self.warnings: list[str] = []
+
+    def foreseen(self) -> dict[str, Any]:
+        """The module's answer in check mode, with what the shared house knows."""
+        key, known = self._key()
+        there = known and self._look(key) is not None
+        answer = {**self.asked, "key": key.as_dict(), "digest": key.digest(), "key_known": known}
+        if there:
+            answer.update(available=True, obstacle=None)
+        if self.built_only:
+            answer.update(changed=not there, available=there)
+        return self._warned(answer)
+
+    def bring(self, variables: dict[str, Any]) -> dict[str, Any]:
+        host = str(variables.get("inventory_hostname") or "a container")
+        if self.built_only and self.asked.get("wheel"):
+            self._take_out(str(self.asked["wheel"]), self._key()[0])
+            return self._warned({**self.asked, "changed": True, "origin": "the container's wheelhouse"})
+        if self._hand_in():
+            return self._warned(self.action._build(variables))
+        limit = float(self.args.get("shared_wheelhouse_timeout") or 7200)
+        said = 0.0
+
+        def wait(holder: str) -> None:
+            nonlocal said
+            if time.monotonic() - said > 60:
+                said = time.monotonic()
+                display.display(f"{host}: {self.args.get('name')}: waiting for its wheel, which {holder} builds")
+
+        key, _known = self._key()
+        try:
+            with self.house.turn(key, host, limit, wait):
+                handed = self._hand_in()
+                self.action._estimate = self.house.earlier_seconds(key)
+                result = self.action._build(variables)
+                if not handed and not result.get("failed") and result.get("wheel"):
+                    self._take_out(str(result["wheel"]), key_from_dict(result["key"]))
+                return self._warned(result)
+        except _wheelhouse.Busy as error:
+            return {"failed": True, "msg": str(error), "cause": "locked"}
+        except OSError as error:
+            return {
+                "failed": True,
+                "cause": "wheelhouse",
+                "msg": f"The wheelhouse {self.args.get('shared_wheelhouse')} (cuda_extensions_shared_wheelhouse) cannot"
+                f" be used: {error.strerror or error}; name another one, or none",
+            }
+
+    def _key(self) -> tuple[WheelKey, bool]:
+        """(the wanted key, whether it is the whole one): the house may know the sources that the container does not."""
+        fields, known = dict(self.asked["key"]), bool(self.asked.get("key_known"))
+        if not known and not self.args.get("source"):
+            try:
+                checksum = self.house.source_sha256(fields["package"], fields["version"])
+            except WheelError as error:
+                self._warn(error)
+                checksum = None
+            fields, known = ({**fields, "source_sha256": checksum}, True) if checksum else (fields, False)
+        return key_from_dict(fields), known
+
+    def _look(self, key: WheelKey) -> str | None:
+        try:
+            return self.house.get(key, self.folder)
+        except WheelError as error:
+            self._warn(error)
+            return None
+
+    def _hand_in(self) -> bool:
+        """Put the wheel into the container's own wheelhouse; whether there was one, there or here."""
+        if self.asked.get("available"):
+            return False  # the container has it, and the house gets it from there
+        key, known = self._key()
+        wheel = self._look(key) if known else None
+        if not wheel:
+            return False
+        staged = os.path.join(self.folder, "house")
+        _wheelhouse.publish(staged, key, wheel)
+        inside = str(self.args.get("wheelhouse") or "/var/cache/proxmox_gpu/wheelhouse")
+        temporary = self.action._make_tmp_path()
+        try:
+            # The manifest last: with it the wheel is there.
+            relative = f"{_wheelhouse.set_of(key)}/{os.path.basename(wheel)}"
+            for name in (relative, _wheelhouse.source_path(key.package, key.version), _wheelhouse.manifest_path(key)):
+                remote = self.action._connection._shell.join_path(temporary, "part")
+                self.action._transfer_file(os.path.join(staged, name), remote)
+                target = shlex.quote(f"{inside}/{name}")
+                script = f"mkdir -p {shlex.quote(os.path.dirname(f'{inside}/{name}'))} && cp {shlex.quote(remote)}"
+                script += f" {target}.part && chmod 644 {target}.part && mv -f {target}.part {target}"
+                done = self.action._low_level_execute_command(script, sudoable=True)
+                if done.get("rc"):
+                    said = str(done.get("stderr") or done.get("stdout")).strip()
+                    self._warn(f"{relative} could not be handed into {inside}: {said}; it is built there")
+                    return False
+        finally:
+            self.action._remove_tmp_path(temporary)
+        return True
+
+    def _take_out(self, wheel: str, key: WheelKey) -> None:
+        """Put the container's wheel into the house. What keeps it out is a warning: the container has what it needs."""
+        local = os.path.join(self.folder, os.path.basename(wheel))
+        if self._look(key):
+            return
+        try:
+            self.action._connection.fetch_file(wheel, local)
+            read_record(local)
+            self.house.put(key, local)
+        except (WheelError, OSError) as error:
+            self._warn(f"{error}; the wheel is not in the shared wheelhouse")
+
+    def _warn(self, text: object) -> None:
+        if str(text) not in self.warnings:
+            self.warnings.append(str(text))
+
+    def _warned(self, result: dict[str, Any]) -> dict[str, Any]:
+        both = [*(result.get("warnings") or []), *self.warnings]
+        return {**result, **({"warnings": both} if both else {})}

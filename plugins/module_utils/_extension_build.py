@@ -28,6 +28,9 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run im
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._gpu_targets import split_target
 
+LOW_PRIORITY = ("nice", "-n", "19", "ionice", "-c", "3")
+"""Processor and disk only when nobody else wants them."""
+
 
 class BuildError(Exception):
     """The build failed. ``cause`` says why."""
@@ -53,9 +56,10 @@ class Progress:
     def __init__(self, path: str, what: str) -> None:
         self.path, self.what = path, what
         self.last: dict[str, t.Any] = {}
+        self.estimate: float | None = None
 
     def __call__(self, phase: str, **details: t.Any) -> None:
-        self.last = {"what": self.what, "phase": phase, "pid": os.getpid(), **details}
+        self.last = {"what": self.what, "phase": phase, "pid": os.getpid(), "estimate": self.estimate, **details}
         write_json(self.path, self.last)
 
     def done(self) -> None:
@@ -74,6 +78,7 @@ def build_wheel(
     log: str,
     timeout: float,
     progress: Progress,
+    low_priority: bool = False,
 ) -> Built:
     """Build the unpacked sources below ``folder``. Raises BuildError with the cause. The log is appended to."""
     events = os.path.join(folder, "progress.jsonl")
@@ -91,6 +96,7 @@ def build_wheel(
     }
     command = [build.python, "-m", "pip", "wheel", "--verbose", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
     command += ["--no-index", "--disable-pip-version-check", "--wheel-dir", wheels, source]
+    command = [*(LOW_PRIORITY if low_priority else ()), *command]
 
     def tick(seconds: float) -> None:
         progress("compiling", elapsed=round(seconds), **how_far(source, events), targets=list(targets))

@@ -67,39 +67,75 @@ class Job:
         """Do it, and say what was done. Raises JobError, BuildError or SourceError."""
         with self._alone():
             if not force and self.there.needed() is None:
-                return {"origin": "installed meanwhile by another run"}
+                return {"origin": "done meanwhile by another run"}
             folder = tempfile.mkdtemp(prefix=f"proxmox_gpu-{self.wish.description.name}-", dir=self.wish.tmpdir)
             try:
                 self._rotate_log()
-                return self._bring(folder)
+                wheel, origin = self._wheel(folder)
+                return self._install(wheel, origin) if self.wish.install else self._told(wheel, origin)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 self.progress.done()
 
-    def _bring(self, folder: str) -> dict[str, t.Any]:
-        known = self.there.known_sha256(self.there.installed())
-        found = self._from_wheelhouse(self.there.key(known)) if known else None
+    def obstacle(self) -> str | None:
+        """Why nothing could be built here, as far as that can be known without trying; None if nothing is known."""
+        try:
+            self._check_tools()
+            self._check_room()
+            if not (self.wish.description.pure_python or self.wish.prebuilt):
+                self._compiler()
+        except (JobError, BuildError) as error:
+            return str(error)
+        except OSError as error:
+            return f"{self.wish.what}: {error.strerror}: {error.filename}"
+        return None
+
+    def _wheel(self, folder: str) -> tuple[str, str]:
+        """(a good wheel of today's key in the wheelhouse, where it came from)."""
+        key, known = self.there.asked_key()
+        found = self._from_wheelhouse(key, folder) if known else None
         if found:
-            self._check_wheel(found, folder)
-            return self._install(found, "wheelhouse")
-        self._check_tools()
+            return found, "wheelhouse"
+
+        def wait(holder: str) -> None:
+            self.progress(f"waiting for its wheel, which {holder} builds")
+
+        limit = self.wish.lock_timeout
+        try:
+            with _wheelhouse.turn(self.wish.wheelhouse, key, "another run", limit, wait):
+                key, known = self.there.asked_key()
+                found = self._from_wheelhouse(key, folder) if known else None
+                return (found, "wheelhouse") if found else self._new_wheel(folder)
+        except _wheelhouse.Busy as error:
+            raise JobError("locked", str(error)) from error
+
+    def _new_wheel(self, folder: str) -> tuple[str, str]:
         self._check_room()
+        if self.wish.prebuilt:
+            wheel = _extension_source.prebuilt(self.wish.what, self.wish.prebuilt, self.wish.sha256, folder)
+            self._check_wheel(wheel, folder)
+            key, origin = self.there.key(self.wish.sha256 or ""), f"prebuilt, from {self.wish.prebuilt}"
+            wheel = stamp(wheel, key, {"prebuilt": self.wish.prebuilt}, _made(folder, "stamped"))
+            return _wheelhouse.publish(self.wish.wheelhouse, key, wheel), origin
+        self._check_tools()
         archive = self.wish.source or self._fetch(folder)
         key = self.there.key(self._checked(archive))
-        found = self._from_wheelhouse(key) if key.source_sha256 != known else None
+        found = self._from_wheelhouse(key, folder)
         if found:
-            self._check_wheel(found, folder)
-            return self._install(found, "wheelhouse")
+            return found, "wheelhouse"
         wheel = self._build(archive, key, folder)
-        return self._install(_wheelhouse.publish(self.wish.wheelhouse, key, wheel), "built")
+        return _wheelhouse.publish(self.wish.wheelhouse, key, wheel), "built"
 
-    def _from_wheelhouse(self, key: WheelKey) -> str | None:
+    def _from_wheelhouse(self, key: WheelKey, folder: str) -> str | None:
         try:
             found = _wheelhouse.find(self.wish.wheelhouse, key)
         except WheelError as error:
             self.warn(f"{error}; it is built again")
             return None
-        return found[0] if found else None
+        if not found:
+            return None
+        self._check_wheel(found[0], folder)
+        return found[0]
 
     def _fetch(self, folder: str) -> str:
         self.progress("fetching the sources", elapsed=0)
@@ -126,8 +162,10 @@ class Job:
         nvcc = {"version": None} if self.wish.description.pure_python else self._compiler()
         limits = read_limits()
         parallel = choose(limits, self.wish.description.memory_per_process, len(self.wish.targets), self.wish.jobs)
+        self.progress.estimate = _wheelhouse.earlier_seconds(self.wish.wheelhouse, key)
         source = _extension_source.unpack(self.wish.what, archive, _made(folder, "source"))
         _extension_source.repair(self.wish.what, self.wish.description, self.torch["version"], source)
+        _extension_source.split(self.wish.what, self.wish.description, source)
         built = self._compile(source, folder, parallel, limits.memory_limit)
         unpacked = self._check_wheel(built.wheel, folder)
         provenance = {
@@ -159,6 +197,7 @@ class Job:
                     self.log,
                     self.wish.timeout,
                     self.progress,
+                    self.wish.low_priority,
                 )
             except BuildError as error:
                 if error.cause.id != "memory" or jobs == 1:
@@ -197,6 +236,10 @@ class Job:
         facts = self.there.installed()
         state = {**record, "wheel": wheel, "origin": origin, "modules": facts.get("modules"), "log": self.log}
         _build_run.write_json(os.path.join(self.state, f"{self.wish.description.name}.json"), state)
+        return self._told(wheel, origin)
+
+    def _told(self, wheel: str, origin: str) -> dict[str, t.Any]:
+        record = read_record(wheel)
         return {"origin": origin, "wheel": wheel, "key": record["key"], "built": record["built"]}
 
     # ---- what it needs

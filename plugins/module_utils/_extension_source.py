@@ -4,20 +4,25 @@
 
 # This module util is PRIVATE to the collection.
 
-"""Get an extension's source archive, check it, unpack it, and repair what its description says."""
+"""Get an extension's source archive or prebuilt wheel, check it, unpack it, and repair what its description says."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tarfile
+import time
 import typing as t
 import zipfile
+
+from ansible.module_utils.urls import open_url
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, classify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import read_log, run_logged
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import plain_name, sha256
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import normalise_name
 
 ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz")
 
@@ -65,6 +70,43 @@ def fetch(
     if found != version:
         raise SourceError("version", f"{build.what}: the index has version {found} for it; write version: {found}")
     return os.path.join(folder, archives[0])
+
+
+def prebuilt(what: str, place: str, expected: str | None, folder: str, timeout: float = 900.0) -> str:
+    """Somebody else's wheel, from a path or an address, into ``folder``; its path. The checksum is not optional."""
+    if not expected:
+        raise SourceError("checksum", f"{what}: a prebuilt wheel needs its sha256 beside it in cuda_extensions_wanted")
+    raw = os.path.join(folder, "prebuilt.whl")
+    try:
+        if "://" in place:
+            with open_url(place, timeout=30) as answer, open(raw, "wb") as stream:
+                deadline = time.monotonic() + timeout
+                for block in iter(lambda: answer.read(1 << 20), b""):
+                    stream.write(block)
+                    if time.monotonic() > deadline:
+                        raise OSError(f"it was not there after {timeout:.0f} seconds")
+        else:
+            shutil.copyfile(place, raw)
+    except OSError as error:  # an HTTP error is one
+        raise SourceError("prebuilt", f"{what}: the prebuilt wheel {place} cannot be had: {error}") from error
+    check(what, raw, expected, "cuda_extensions_wanted")
+    # Upstream's files carry torch and CUDA as a local version in their names alone, which pip refuses to install.
+    name = plain_name(raw, os.path.basename(place.split("?")[0].split("#")[0]))
+    os.rename(raw, os.path.join(folder, name))
+    return os.path.join(folder, name)
+
+
+def local_archive(places: t.Iterable[str], name: str, version: str) -> str | None:
+    """The source archive of this version in one of the folders of this machine; None if it is in none.
+
+    It needs neither pip nor an index, which without a network is asked for minutes before pip looks at its folders.
+    """
+    for place in places:
+        for file in sorted(os.listdir(place)) if os.path.isdir(place) else []:
+            stem = next((file[: -len(ending)] for ending in ARCHIVES if file.endswith(ending)), "")
+            if stem and normalise_name(stem.rpartition("-")[0]) == name and version_in(file) == version:
+                return os.path.join(place, file)
+    return None
 
 
 def version_in(archive: str) -> str:
@@ -139,3 +181,45 @@ def repair(what: str, description: Description, torch: str, folder: str) -> list
                 f"{what}: {edit.file} holds neither {edit.old!r} nor {edit.new!r}; the edit is not for this version",
             )
     return changed
+
+
+INSTANTIATION = re.compile(r"^template [^<\n][^;{]*;[^\S\n]*$", re.MULTILINE)
+"""``template void f<float>(int);``, but no template's own declaration, which has its parameters at once."""
+
+
+def split(what: str, description: Description, folder: str) -> list[str]:
+    """Make the description's splits; the new files. A source that is not there or has too little to share stays whole:
+    splitting saves time and changes nothing else."""
+    made: list[str] = []
+    for wish in description.splits:
+        path, setup = os.path.join(folder, wish.file), os.path.join(folder, wish.setup)
+        stem, ending = os.path.splitext(wish.file)
+        quoted = f'"{wish.file}"'
+        try:
+            text, names = _text(path), _text(setup)
+        except OSError:
+            continue
+        found = list(INSTANTIATION.finditer(text))
+        if len(found) < wish.parts or quoted not in names:
+            continue
+        new = [f"{stem}_part{number + 1}{ending}" for number in range(wish.parts)]
+        for number, name in enumerate(new):
+            others = [match for index, match in enumerate(found) if index % wish.parts != number]
+            with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(_without(text, others))
+        with open(setup, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(names.replace(quoted, ", ".join(f'"{name}"' for name in new)))
+        made += new
+    return made
+
+
+def _without(text: str, matches: t.Sequence[re.Match[str]]) -> str:
+    """The text with these matches blank; lines keep their numbers, which messages of the compiler name."""
+    for match in reversed(matches):
+        text = text[: match.start()] + text[match.end() :]
+    return text
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        return stream.read()

@@ -10,14 +10,17 @@ fetched."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
 import typing as t
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _wheelhouse
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import LOGS
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import base, extensions
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import torch as torch_facts
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError, sha256
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import (
     WheelKey,
     differences,
@@ -37,7 +40,8 @@ class JobError(Exception):
 @dataclasses.dataclass(frozen=True)
 class Wish:
     """What is wanted. ``targets``: nvcc's names. ``jobs``: None for as many as fit. ``source``: an archive on this
-    machine."""
+    machine. ``prebuilt``: somebody else's wheel (a path or an address) in place of a build; ``sha256`` is then its.
+    ``install``: else it is enough that the wheel is in the wheelhouse."""
 
     description: Description
     version: str
@@ -52,6 +56,9 @@ class Wish:
     logs: str = LOGS
     pip_options: tuple[str, ...] = ()
     lock_timeout: float = 7200.0
+    low_priority: bool = False
+    prebuilt: str | None = None
+    install: bool = True
 
     @property
     def what(self) -> str:
@@ -88,7 +95,7 @@ class State:
             platform.machine(),
             f"glibc-{base.glibc()}",
             wish.targets,
-            wish.description.key_flags(torch["version"]),
+            ("prebuilt",) if wish.prebuilt else wish.description.key_flags(torch["version"]),
         )
 
     def installed(self) -> dict[str, t.Any]:
@@ -97,15 +104,38 @@ class State:
         found = extensions.observe(self.host, wishes)
         return dict(found.get(self.wish.description.name) or {})
 
-    def known_sha256(self, installed: dict[str, t.Any]) -> str | None:
-        """The checksum of the wanted sources without fetching them: as wished, as catalogued, else as recorded."""
-        recorded = ((installed.get("record") or {}).get("key") or {}) if installed else {}
-        same = recorded.get("version") == self.wish.version and not self.wish.source
-        catalogued = self.wish.description.sha256.get(self.wish.version)
-        return self.wish.sha256 or catalogued or (recorded.get("source_sha256") if same else None)
+    def known_sha256(self) -> str | None:
+        """The checksum of the wanted sources without fetching them: as wished, as catalogued, that of the given
+        archive, else the one that what is installed, or a wheel in the wheelhouse, was built from."""
+        name, version = self.wish.description.name, self.wish.version
+        stated = self.wish.sha256 or self.wish.description.sha256.get(version)
+        if stated:
+            return stated
+        if self.wish.source:
+            return sha256(self.wish.source) if os.path.isfile(self.wish.source) else None
+        recorded = (self.installed().get("record") or {}).get("key") or {}
+        if recorded.get("version") == version and "prebuilt" not in (recorded.get("flags") or []):
+            return str(recorded.get("source_sha256"))
+        return _wheelhouse.source_sha256(self.wish.wheelhouse, name, version)
+
+    def asked_key(self) -> tuple[WheelKey, bool]:
+        """(today's key, whether the sources' checksum in it is the real one and not a stand-in)."""
+        known = self.known_sha256()
+        return self.key(known or "0" * 64), known is not None
+
+    def wheel(self) -> str | None:
+        """The good wheel of today's key in the wheelhouse; None if there is none."""
+        key, known = self.asked_key()
+        try:
+            found = _wheelhouse.find(self.wish.wheelhouse, key) if known else None
+        except WheelError:
+            return None
+        return found[0] if found else None
 
     def needed(self) -> str | None:
         """Why there is something to do, as the end of a sentence; None if the installed extension is the wished one."""
+        if not self.wish.install:
+            return None if self.wheel() else "its wheel is not in the wheelhouse"
         found = self.installed()
         if not found:
             return "it is not installed"
@@ -115,7 +145,7 @@ class State:
             recorded = key_from_dict((found.get("record") or {}).get("key") or {})
         except ValueError:
             return "the installed one carries no key of this collection"
-        changes = differences(recorded, self.key(self.known_sha256(found) or recorded.source_sha256))
+        changes = differences(recorded, self.key(self.known_sha256() or recorded.source_sha256))
         if changes:
             listed = ", ".join(f"{field} was {_short(before)}, is {_short(now)}" for field, before, now in changes)
             return f"the installed one was built for another set ({listed})"

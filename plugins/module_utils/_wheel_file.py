@@ -106,6 +106,13 @@ def unpack(path: str, folder: str) -> None:
         wheel.extractall(folder)
 
 
+def plain_name(path: str, given: str) -> str:
+    """The file name that a wheel has by its own metadata: with their version and the given name's tags."""
+    with _open(path) as wheel:
+        stem = _metadata_folder(wheel, path)[: -len(".dist-info")]
+    return f"{stem}-{_name(given.replace('%2B', '+'))['tags']}.whl"
+
+
 def version_of(path: str) -> str:
     """The version in a wheel's file name."""
     return _name(path)["version"]

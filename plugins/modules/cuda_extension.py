@@ -35,7 +35,9 @@ options:
     description: SHA-256 of the source archive. The catalogue knows those of some versions.
     type: str
   source:
-    description: The source archive on the target. Without it, pip downloads it from the package index.
+    description:
+      - The source archive on the target. Without it, one in a folder of O(find_links) is taken.
+      - Else pip downloads it from the package index.
     type: path
   description:
     description:
@@ -65,9 +67,34 @@ options:
     type: path
     default: /var/tmp
   wheelhouse:
-    description: Folder of built wheels, by key.
+    description:
+      - Folder of built wheels, by key.
+      - Containers may share one (a mount of the node's) - one of them builds a wheel and the others wait for it.
     type: path
     default: /var/cache/proxmox_gpu/wheelhouse
+  shared_wheelhouse:
+    description:
+      - Wheelhouse on the control node that all containers share - a folder, or the address of one on any web server.
+      - A wheel is looked for there first and handed in. A new one is put there, if it is a folder.
+    type: str
+  shared_wheelhouse_timeout:
+    description: Seconds to wait for somebody else who builds the same wheel.
+    type: int
+    default: 7200
+  state:
+    description: V(installed) in the environment, or only V(built), as a wheel in the wheelhouse.
+    type: str
+    choices: [installed, built]
+    default: installed
+  low_priority:
+    description: Whether a build takes processor and disk only when nobody else wants them.
+    type: bool
+    default: false
+  wheel:
+    description:
+      - A prebuilt wheel, as a path on the target or an address, in place of a build.
+      - It is looked into and imported like one of ours. O(sha256) is then the wheel's, and is needed.
+    type: str
   log_path:
     description: Folder for the logs of builds. The previous log of an extension is kept beside the new one.
     type: path
@@ -133,7 +160,7 @@ reason:
   type: str
   sample: it is not installed
 origin:
-  description: Where the wheel came from.
+  description: Where the wheel came from, such as V(built) or V(wheelhouse).
   returned: when something was installed
   type: str
   sample: built
@@ -143,8 +170,24 @@ wheel:
   type: str
 key:
   description: The wheel's key.
-  returned: when something was installed
+  returned: when something was to be done
   type: dict
+digest:
+  description: The key in 16 hexadecimal digits.
+  returned: in check mode when something was to be done, and with O(state=built)
+  type: str
+key_known:
+  description: Whether the sources' checksum in RV(key) is the real one. Without it, they have to be fetched first.
+  returned: in check mode when something was to be done, and with O(state=built)
+  type: bool
+available:
+  description: Whether the wheel is in a wheelhouse, so that nothing has to be built.
+  returned: in check mode when something was to be done, and with O(state=built)
+  type: bool
+obstacle:
+  description: Why nothing can be built on this target, if that is known.
+  returned: in check mode when something was to be done, and with O(state=built)
+  type: str
 built:
   description: How the wheel was built - seconds, jobs, compilers, and each source's seconds and peak memory in bytes.
   returned: when something was installed
@@ -167,7 +210,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_build import BuildError
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import describe, refusal
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_job import Job
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import SourceError
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import SourceError, local_archive
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, Wish
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._gpu_targets import normalise_targets
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError
@@ -189,6 +232,11 @@ ARGUMENTS: dict[str, t.Any] = {
     "extra_index_urls": {"type": "list", "elements": "str", "default": []},
     "find_links": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
+    "shared_wheelhouse": {"type": "str"},  # for the action plugin
+    "shared_wheelhouse_timeout": {"type": "int", "default": 7200},
+    "state": {"type": "str", "choices": ["installed", "built"], "default": "installed"},
+    "low_priority": {"type": "bool", "default": False},
+    "wheel": {"type": "str"},
 }
 
 
@@ -214,7 +262,7 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
         targets,
         params["environment"],
         params["sha256"],
-        params["source"],
+        params["source"] or local_archive(params["find_links"], description.name, params["version"]),
         params["jobs"] or None,
         params["timeout"],
         params["tmpdir"],
@@ -222,7 +270,19 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
         params["log_path"],
         tuple(options),
         params["timeout"] + 600.0,
+        params["low_priority"],
+        params["wheel"],
+        params["state"] == "installed",
     )
+
+
+def foreseen(job: Job) -> dict[str, t.Any]:
+    """What can be said about a wish before anything is done."""
+    key, known = job.there.asked_key()
+    wheel = job.there.wheel()
+    available = wheel is not None
+    result = {"key": key.as_dict(), "digest": key.digest(), "key_known": known, "available": available, "wheel": wheel}
+    return {**result, "obstacle": None if available else job.obstacle()}
 
 
 def main() -> None:
@@ -233,9 +293,9 @@ def main() -> None:
         log = job.log
         reason = "it is asked for (force)" if module.params["force"] else job.there.needed()
         if reason is None:
-            module.exit_json(changed=False, log=log)
+            module.exit_json(changed=False, log=log, **({} if job.wish.install else foreseen(job)))
         diff = {"before": job.there.shown() + "\n", "after": job.there.shown(wanted=True) + "\n"}
-        result = {} if module.check_mode else job.run(module.params["force"])
+        result = foreseen(job) if module.check_mode else job.run(module.params["force"])
         module.exit_json(changed=True, reason=reason, log=log, diff=diff, **result)
     except BuildError as error:
         module.fail_json(

@@ -18,20 +18,24 @@ QUIET = 30.0  # seconds after which a line is due even if nothing changed
 class Reporter:
     """Turns the status of a build, looked at again and again, into few lines."""
 
-    def __init__(self, host: str, write: Callable[[str], None], quiet: float = QUIET) -> None:
-        self._host, self._write, self._quiet = host, write, quiet
+    def __init__(
+        self, host: str, write: Callable[[str], None], quiet: float = QUIET, estimate: float | None = None
+    ) -> None:
+        self._host, self._write, self._quiet, self._estimate = host, write, quiet, estimate
         self._last: object = None
         self._written = -quiet
 
     def show(self, status: Mapping[str, Any], seconds: float) -> None:
-        """``status``: what, phase, compiling[], done, total, targets[]; ``seconds``: since the beginning."""
+        """``status``: what, phase, compiling[], done, total, targets[], estimate; ``seconds``: since the beginning."""
         if not status:
             return
         state = (status.get("phase"), tuple(status.get("compiling") or ()), status.get("done"))
         if state == self._last and seconds - self._written < self._quiet:
             return
         self._last, self._written = state, seconds
-        self._write(f"{self._host}: {line(status)} ({duration(seconds)})")
+        whole = status.get("estimate") or self._estimate
+        about = f" of about {duration(whole)}, as an earlier build took" if whole else ""
+        self._write(f"{self._host}: {line(status)} ({duration(seconds)}{about})")
 
 
 def line(status: Mapping[str, Any]) -> str:

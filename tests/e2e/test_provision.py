@@ -1,8 +1,9 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The main job with nothing left out: a bare container becomes a training host, and causal-conv1d is really compiled.
+A second container takes the wheel of the first.
 
-The tests run in the order in which they are written; the container is provisioned once for all of them.
+The tests run in the order in which they are written; a container is provisioned once for all of them.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +23,9 @@ import pytest
 from testbed.layout import layout
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-VMID = "200"
+VMID, OTHER = "200", "201"
 HOST = f"ct{VMID}"
+HOUSE = CHECKOUT / "build" / "e2e" / "wheelhouse"
 MINUTE = 60
 pytestmark = pytest.mark.timeout(45 * MINUTE)
 
@@ -31,9 +35,9 @@ def testbed(*arguments: str) -> bytes:
     return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, timeout=5 * MINUTE).stdout
 
 
-def inside(script: str) -> str:
+def inside(script: str, vmid: str = VMID) -> str:
     """What a shell command prints in the container (its failure fails the test)."""
-    return testbed("exec", VMID, "--", "sh", "-c", script).decode()
+    return testbed("exec", vmid, "--", "sh", "-c", script).decode()
 
 
 def ansible(program: str, *arguments: str) -> str:
@@ -57,18 +61,24 @@ def ansible(program: str, *arguments: str) -> str:
     return done.stdout
 
 
+def play(host: str, *arguments: str) -> str:
+    """Plays playbooks/provision.yml on a container; what it printed."""
+    variables = ("--extra-vars=@tools/demo.yml", f"--extra-vars=cuda_extensions_shared_wheelhouse={HOUSE}")
+    return ansible("ansible-playbook", "playbooks/provision.yml", f"--limit={host}", *variables, *arguments)
+
+
 def provision(*arguments: str) -> dict[str, int]:
-    """Plays playbooks/provision.yml on the container; its recap line (ok, changed, failed ...)."""
-    output = ansible(
-        "ansible-playbook", "playbooks/provision.yml", f"--limit={HOST}", "--extra-vars=@tools/demo.yml", *arguments
-    )
-    (recap,) = re.findall(rf"^{HOST} +: (.*)$", output, re.MULTILINE)
+    """Plays it on the first container; its recap line (ok, changed, failed ...)."""
+    (recap,) = re.findall(rf"^{HOST} +: (.*)$", play(HOST, *arguments), re.MULTILINE)
     return {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", recap)}
 
 
 @pytest.fixture(scope="module")
-def bare() -> None:
+def bare() -> Iterator[None]:
     testbed("fresh", VMID)
+    shutil.rmtree(HOUSE, ignore_errors=True)
+    yield
+    shutil.rmtree(HOUSE, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +150,18 @@ def test_a_second_run_changes_nothing(provisioned: dict[str, int]) -> None:
 
 def test_check_mode_foresees_no_change_on_a_finished_container(provisioned: dict[str, int]) -> None:
     assert provision("--check", "--diff")["changed"] == 0
+
+
+def test_a_second_container_takes_the_wheel_and_compiles_nothing(provisioned: dict[str, int]) -> None:
+    (wheel,) = HOUSE.glob("torch-*/causal_conv1d-*.whl")
+    testbed("create", OTHER)
+    try:
+        testbed("fresh", OTHER)
+        output = play(f"ct{OTHER}")
+        assert "compiling causal_conv1d" not in output
+        inside("/opt/training/bin/python -c 'import torch, causal_conv1d_cuda'", OTHER)
+        names = inside("ls /var/cache/proxmox_gpu/wheelhouse/torch-*", OTHER).split()
+        assert wheel.name in names
+        assert "failed=0" in output
+    finally:
+        testbed("remove", OTHER)

@@ -28,7 +28,11 @@ FIRST = 400
 BUILDER = 399
 FORKS = "4"
 #: What all hosts here wish for: the stand-in for causal-conv1d, which compiles in seconds, for one GPU.
-WISHES = {"cuda_extensions_wanted": [pack.wish()], "cuda_extensions_gpu_targets": ["9.0"]}
+WISHES = {
+    "cuda_extensions_wanted": [pack.wish()],
+    "cuda_extensions_gpu_targets": ["9.0"],
+    "cuda_extensions_shared_wheelhouse": "",
+}
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +26,14 @@ from tests.integration.box import Box, Container
 
 pytestmark = pytest.mark.timeout(1200)
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 ROLE = "cuda_extensions"
 SITE = "/opt/training/lib/python3.11/site-packages"
 RECORD = f"{SITE}/tiny_gpu_ops-1.0.dist-info/proxmox_gpu.json"
 HOUSE = "/var/cache/proxmox_gpu/wheelhouse"
 LOG = "/var/log/proxmox_gpu/tiny-gpu-ops.log"
 STATUS = "/run/proxmox_gpu/tiny-gpu-ops.json"
-BUILT = "extensions-tests-built"
+BUILT = f"extensions-tests-built-{os.getpid()}"  # of this run, for a box that stays up
 VMIDS = (255, 256, 257, 258, 259)
 IMPORT = "/opt/training/bin/python -I -c 'import torch, tiny_gpu_ops; print(tiny_gpu_ops.add_one)'"
 
@@ -96,7 +99,7 @@ def test_the_one_wanted_target_is_inside_and_no_other(built: Container) -> None:
 def test_the_key_is_in_the_installed_wheel(built: Container) -> None:
     record = json.loads(built.run(f"cat {RECORD}"))
     assert (
-        record["key"]["source_sha256"] == json.loads(built.run(f"cat {HOUSE}/*/manifest.json"))["key"]["source_sha256"]
+        record["key"]["source_sha256"] == json.loads(built.run(f"cat {HOUSE}/torch-*/*.json"))["key"]["source_sha256"]
     )
     assert record["key"]["gpu_targets"] == ["sm_90"]
     assert record["built"]["sources"]["kernel.cu"]["memory"] > 50 << 20
@@ -153,6 +156,32 @@ def test_a_damaged_wheel_is_refused_and_built_again_without_a_network(box: Box, 
     assert (outcome.sentence, outcome.changed) == ("", 1)
     assert "does not have the checksum" in outcome.result.output
     assert "add_one" in container.run(IMPORT)
+
+
+def test_the_wheel_of_a_fleet_is_built_once_and_installed_without_a_compiler_or_a_network(
+    box: Box, tmp_path: Path
+) -> None:
+    """[16] Playbook build_wheels, then the role, on two containers; the first one cannot compile and has no network."""
+    bare, builder = started(box, 257, options=("--no-network",))[0], started(box, 258)[0]
+    bare.run("mount -t tmpfs none /usr/local/cuda-13.0")
+    house = tmp_path / "house"
+    variables = {
+        **tiny_extension.variables(source=tiny_extension.ARCHIVE),
+        "cuda_extensions_shared_wheelhouse": str(house),
+    }
+    limit = f"{bare.host},{builder.host}"
+    wheels = box.run_playbook(CHECKOUT / "playbooks" / "build_wheels.yml", limit, variables, timeout=900).ok()
+    assert (wheels.changed(bare.host), wheels.changed(builder.host)) == (0, 1), wheels.output
+    assert [path.name.split("-")[0] for path in house.glob("torch-*/*.whl")] == ["tiny_gpu_ops"]
+    assert not any(one.exists(RECORD) for one in (bare, builder))
+    again = box.run_playbook(CHECKOUT / "playbooks" / "build_wheels.yml", limit, variables, timeout=900).ok()
+    assert (again.changed(bare.host), again.changed(builder.host)) == (0, 0), again.output
+    own = {one.vmid: variables for one in (bare, builder)}
+    outcomes = role_runs.run_role(ROLE, [bare, builder], own, timeout=900)
+    for one in (bare, builder):
+        assert (outcomes[one.vmid].sentence, outcomes[one.vmid].changed) == ("", 1)
+        assert "add_one" in one.run(IMPORT)
+    assert "compiling" not in outcomes[bare.vmid].result.output
 
 
 # ---- changes

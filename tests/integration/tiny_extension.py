@@ -65,4 +65,5 @@ def variables(fault: str = "", targets: tuple[str, ...] = ("9.0",), **fields: An
         "cuda_extensions_wanted": [wish(fault, **fields)],
         "cuda_extensions_gpu_targets": list(targets),
         "torch_environment_find_links": ["/root/sdists"],
+        "cuda_extensions_shared_wheelhouse": "",
     }

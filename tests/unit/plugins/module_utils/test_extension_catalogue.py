@@ -9,6 +9,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_ca
     CATALOGUE,
     GIB,
     Edit,
+    Split,
     describe,
     math_headers_wanted,
     refusal,
@@ -62,7 +63,7 @@ def test_a_field_of_the_catalogue_can_be_set() -> None:
         ({"name": "causal-conv1d", "compiled": "x"}, "the field compiled is 'x', expected tuple"),
         ({"name": "causal-conv1d", "math_headers": 1}, "expected bool"),
         ({"name": "causal-conv1d", "memory_per_process": True}, "expected int"),
-        ({"name": "causal-conv1d", "edits": [{"file": "x"}]}, "an edit has file, old, new"),
+        ({"name": "causal-conv1d", "edits": [{"file": "x"}]}, "each of edits has file, old, new"),
     ],
 )
 def test_a_wish_that_is_wrong_is_explained(wish: dict[str, object], sentence: str) -> None:
@@ -80,3 +81,17 @@ def test_versions_that_cannot_be_built() -> None:
 def test_math_headers_only_where_asked_for() -> None:
     assert not math_headers_wanted([{"name": name} for name in CATALOGUE])
     assert math_headers_wanted([{"name": "causal-conv1d"}, {"name": "x", "compiled": ["x"], "math_headers": True}])
+
+
+def test_variables_that_somebody_sets_are_part_of_the_key_and_the_catalogues_own_are_not() -> None:
+    assert describe("causal-conv1d").key_flags("2.14.1") == ()
+    assert describe("causal-conv1d", {"variables": {"X_FAST": "1"}}).key_flags("2.14.1") == ("env:X_FAST=1",)
+    own = describe("mine", {"compiled": ["mine_cuda"], "variables": {"B": "2", "A": "1"}})
+    assert own.key_flags("2.14.1") == ("env:A=1", "env:B=2")
+
+
+def test_a_split_of_ones_own() -> None:
+    wish = {"compiled": ["mine_cuda"], "splits": [{"file": "k.cu", "parts": 4}]}
+    assert describe("mine", wish).splits == (Split("k.cu", 4),)
+    with pytest.raises(ValueError, match="each of splits has file, parts, setup"):
+        describe("mine", {"compiled": ["mine_cuda"], "splits": [{"file": "k.cu"}]})

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description, Edit
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description, Edit, Split
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import (
     SourceError,
     check,
+    local_archive,
+    prebuilt,
     repair,
+    split,
     unpack,
     version_in,
 )
@@ -101,3 +104,101 @@ def test_an_edit_that_does_not_fit_is_said(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("nothing")
     with pytest.raises(SourceError, match="not for this version"):
         repair("x", EDITED, "2.14.1", str(tmp_path))
+
+
+@pytest.mark.parametrize(("version", "found"), [("1.0", "my_x-1.0.tar.gz"), ("1.1", "My.X-1.1.zip"), ("1", None)])
+def test_an_archive_in_a_folder_needs_no_index(tmp_path: Path, version: str, found: str | None) -> None:
+    for name in ("my_x-1.0.tar.gz", "My.X-1.1.zip", "my_x-2.0-cp311-cp311-linux_x86_64.whl", "other-1.tar.gz"):
+        (tmp_path / name).write_text("")
+    places = ["https://example.org/links", str(tmp_path / "absent"), str(tmp_path)]
+    assert local_archive(places, "my-x", version) == (found and str(tmp_path / found))
+
+
+# ---- splitting
+
+TEMPLATES = """\
+template <typename T> __global__ void kernel(T *x) { x[0] = 1; }
+template<typename T>
+void f(T *x) {
+    kernel<T><<<1, 1>>>(x);
+}
+
+template void f<float>(float *x);
+template void f<double>(double *x);
+template void f<int>(int *x);
+"""
+SPLIT = Description("x", splits=(Split("csrc/k.cu", 2),))
+
+
+def sources(folder: Path, text: str = TEMPLATES, setup: str = 'sources=["csrc/b.cpp", "csrc/k.cu"]') -> str:
+    (folder / "csrc").mkdir()
+    (folder / "csrc/k.cu").write_text(text)
+    (folder / "setup.py").write_text(setup)
+    return str(folder)
+
+
+def test_each_instantiation_is_in_one_part_and_the_templates_are_in_all(tmp_path: Path) -> None:
+    assert split("x 1.0", SPLIT, sources(tmp_path)) == ["csrc/k_part1.cu", "csrc/k_part2.cu"]
+    parts = [(tmp_path / f"csrc/k_part{number}.cu").read_text() for number in (1, 2)]
+    templates = TEMPLATES.partition("template void")[0]
+    assert all(part.startswith(templates) for part in parts)
+    assert all(len(part.splitlines()) == len(TEMPLATES.splitlines()) for part in parts)
+    lines = [[line for line in part.splitlines() if line.startswith("template void")] for part in parts]
+    assert lines == [
+        ["template void f<float>(float *x);", "template void f<int>(int *x);"],
+        ["template void f<double>(double *x);"],
+    ]
+    assert (tmp_path / "setup.py").read_text() == 'sources=["csrc/b.cpp", "csrc/k_part1.cu", "csrc/k_part2.cu"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "setup"),
+    [("void f();\n", 'sources=["csrc/k.cu"]'), (TEMPLATES, "sources=glob('csrc/*.cu')")],
+    ids=["too few instantiations", "named in another way"],
+)
+def test_what_cannot_be_split_stays_whole(tmp_path: Path, text: str, setup: str) -> None:
+    assert split("x 1.0", SPLIT, sources(tmp_path, text, setup)) == []
+    assert (tmp_path / "setup.py").read_text() == setup
+    assert [path.name for path in (tmp_path / "csrc").iterdir()] == ["k.cu"]
+
+
+def test_a_version_without_that_source_stays_whole(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    assert split("x 1.0", SPLIT, str(tmp_path)) == []
+
+
+# ---- prebuilt wheels
+
+
+def upstream(folder: Path) -> Path:
+    """As upstream publishes them: torch and CUDA in the file's name alone."""
+    path = folder / "x-1.0+cu13torch2.9cxx11abiTRUE-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("x-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+    return path
+
+
+def test_a_prebuilt_wheel_gets_the_name_that_pip_takes(tmp_path: Path) -> None:
+    path, folder = upstream(tmp_path), tmp_path / "build"
+    folder.mkdir()
+    for place in (str(path), f"file://{path}"):
+        got = prebuilt("x 1.0", place, sha256(str(path)), str(folder))
+        assert Path(got).name == "x-1.0-cp311-cp311-linux_x86_64.whl"
+        assert sha256(got) == sha256(str(path))
+
+
+def test_a_prebuilt_wheel_needs_its_checksum(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="needs its sha256"):
+        prebuilt("x 1.0", str(upstream(tmp_path)), None, str(tmp_path))
+
+
+def test_a_prebuilt_wheel_with_another_checksum_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    with pytest.raises(SourceError, match="expects 0000"):
+        prebuilt("x 1.0", str(upstream(tmp_path)), "0" * 64, str(tmp_path / "build"))
+
+
+@pytest.mark.parametrize("place", ["/absent/x-1.0-cp311-cp311-linux_x86_64.whl", "http://127.0.0.1:9/x.whl"])
+def test_a_prebuilt_wheel_that_is_not_there(tmp_path: Path, place: str) -> None:
+    with pytest.raises(SourceError, match="cannot be had"):
+        prebuilt("x 1.0", place, "0" * 64, str(tmp_path))

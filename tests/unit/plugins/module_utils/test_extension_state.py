@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -138,3 +139,30 @@ def test_a_module_that_was_not_built(tmp_path: Path) -> None:
     cause = wrong_modules("tiny", modules_in(DESCRIPTION, str(tmp_path)), ["sm_90"])
     assert cause is not None
     assert "holds no compiled module tiny_cuda" in cause.sentence
+
+
+# ---- what is known of the sources without fetching them
+
+
+def test_the_checksum_of_the_sources(root: Path) -> None:
+    bare = state(root, wheelhouse=str(root / "house"))
+    assert bare.known_sha256() is None
+    assert bare.asked_key() == (bare.key("0" * 64), False)
+    assert state(root, sha256="cd" * 32).asked_key()[0].source_sha256 == "cd" * 32
+    (root / "x.tar.gz").write_bytes(b"x")
+    assert state(root, source=str(root / "x.tar.gz")).known_sha256() == hashlib.sha256(b"x").hexdigest()
+    write(root, "house/sources/tiny-gpu-ops-1.0.json", json.dumps({"sha256": "ef" * 32}))
+    assert bare.known_sha256() == "ef" * 32
+    install(root, bare)
+    assert bare.known_sha256() == SHA
+
+
+def test_a_prebuilt_wheel_is_another_key(root: Path) -> None:
+    built, bought = state(root), state(root, prebuilt="https://example.org/x.whl")
+    assert built.key(SHA) != bought.key(SHA)
+
+
+def test_where_building_is_all_that_is_asked_nothing_need_be_installed(root: Path) -> None:
+    made = state(root, install=False, wheelhouse=str(root / "house"))
+    install(root, made)
+    assert made.needed() == "its wheel is not in the wheelhouse"

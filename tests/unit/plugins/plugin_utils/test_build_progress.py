@@ -35,3 +35,11 @@ def test_a_line_for_each_change_and_now_and_then() -> None:
     reporter.show({}, 71)
     assert [text.rpartition("(")[2] for text in lines] == ["0 s)", "30 s)", "1 min 00 s)", "1 min 10 s)"]
     assert lines[0].startswith("ct200: causal-conv1d 1.7.0: compiling")
+
+
+def test_how_long_an_earlier_build_took_is_said() -> None:
+    lines: list[str] = []
+    Reporter("ct200", lines.append, estimate=384).show(STATUS, 65)
+    Reporter("ct200", lines.append, estimate=384).show({**STATUS, "estimate": 20}, 65)
+    assert lines[0].endswith("(1 min 05 s of about 6 min 24 s, as an earlier build took)")
+    assert lines[1].endswith("(1 min 05 s of about 20 s, as an earlier build took)")
