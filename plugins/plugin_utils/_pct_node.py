@@ -27,6 +27,10 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_m
 _LONGEST_DIRECTORY = 107 - len("/pct-0123456789-00.0123456789abcdef")
 
 
+#: Seconds for which a new connection is not reset again; fifty hosts of one node may wait for their containers at once.
+_FRESH = 5
+
+
 class NodeConnection(SshConnection):
     """Runs command lines in the node's login shell, or in a local shell when the controller is the node.
 
@@ -195,6 +199,9 @@ class NodeConnection(SshConnection):
         if self.local:
             return
         for path in self.masters.sockets() if self.masters else [None]:
+            # A connection that another host's reset has just renewed is left alone.
+            if path and _pct_masters.age(path) < _FRESH:
+                continue
             self._control_socket = path
             try:
                 super().reset()

@@ -170,44 +170,58 @@ def run_payload(source: bytes, environment: dict[str, str]) -> t.NoReturn:
     os._exit(status & 0xFF)
 
 
+def stdin_of(data: bytes) -> int:
+    """A readable descriptor: a pipe at its end where there is nothing to read, else a file that nobody has to feed."""
+    if not data:
+        read, write = os.pipe()
+        os.close(write)
+        return read
+    with tempfile.TemporaryFile() as file:
+        read = os.dup(file.fileno())
+    view = memoryview(data)
+    while view:
+        view = view[os.write(read, view) :]
+    os.lseek(read, 0, os.SEEK_SET)
+    return read
+
+
 def start(request: dict[str, t.Any], data: bytes, clean: dict[str, str]) -> tuple[int, int, int]:
-    """Fork the process that does the request; return its pid and the reading ends of its stdout and stderr."""
+    """Start what does the request; return its pid and the reading ends of its stdout and stderr."""
+    payload = request["kind"] == "payload"
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
-    if request["kind"] == "payload" or not data:
-        in_read, in_write = os.pipe()
-        os.close(in_write)
+    standard = [stdin_of(b"" if payload else data), out_write, err_write]
+    os.umask(0o022)
+    with contextlib.suppress(OSError):
+        os.chdir(clean["HOME"])
+    if payload:
+        pid = os.fork()
+        if not pid:
+            try:
+                become_payload(standard)
+                run_payload(data, request["environment"])
+            finally:
+                os._exit(126)
     else:
-        # A file, not a pipe: nobody has to feed it while output is read.
-        with tempfile.TemporaryFile() as file:
-            in_read = os.dup(file.fileno())
-        view = memoryview(data)
-        while view:
-            view = view[os.write(in_read, view) :]
-        os.lseek(in_read, 0, os.SEEK_SET)
-    pid = os.fork()
-    if pid:
-        for fd in (in_read, out_write, err_write):
-            os.close(fd)
-        return pid, out_read, err_read
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        for end_of, standard in ((in_read, 0), (out_write, 1), (err_write, 2)):
-            os.dup2(end_of, standard)
-        os.closerange(3, 256)
-        os.umask(0o022)
-        with contextlib.suppress(OSError):
-            os.chdir(clean["HOME"])
-        if request["kind"] == "payload":
-            run_payload(data, request["environment"])
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execve("/bin/sh", [b"/bin/sh", b"-c", os.fsencode(request["command"])], clean)
-    except BaseException as error:
-        os.write(2, (f"pct_exec runner: {error}\n").encode("utf-8", "replace"))
-    os._exit(126)
+        argv = [b"/bin/sh", b"-c", os.fsencode(request["command"])]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(standard)]
+        defaults = [signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM]
+        # Unlike a fork, this copies nothing of this process.
+        pid = os.posix_spawn(argv[0], argv, clean, file_actions=actions, setsid=True, setsigdef=defaults)
+    for fd in standard:
+        os.close(fd)
+    return pid, out_read, err_read
+
+
+def become_payload(standard: list[int]) -> None:
+    """Undo in a fork what a fresh interpreter would not have."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for wanted, fd in enumerate(standard):
+        os.dup2(fd, wanted)
+    os.closerange(3, 256)
 
 
 def children(pid: int) -> list[int]:

@@ -31,7 +31,7 @@ from ansible.plugins.loader import init_plugin_loader
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
-os.environ.setdefault("TESTBED_NAME", "bench")
+os.environ.setdefault("TESTBED_NAME", "bench_connection")
 
 from testbed import client  # noqa: E402
 from tests import prepared  # noqa: E402
