@@ -149,16 +149,16 @@ class Residence:
         try:
             with open(self._base + ".json", encoding="utf-8") as file:
                 notes = json.load(file)
-            return notes if isinstance(notes, dict) else {}
         except (OSError, ValueError):
             return {}
+        # Another release of the plugin may have left a runner and notes of its own kind.
+        return notes if isinstance(notes, dict) and notes.get("program") == _pct_runner.program_digest() else {}
 
-    def _note(self, **notes: t.Any) -> dict[str, t.Any]:
+    def _note(self, **notes: t.Any) -> None:
         temporary = f"{self._base}.{os.getpid()}"
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(notes, file)
+            json.dump({**notes, "program": _pct_runner.program_digest()}, file)
         os.replace(temporary, self._base + ".json")
-        return notes
 
     def _open(self, python: str | None) -> tuple[_pct_runner.Channel, _pct_runner.Conversation]:
         notes = self._notes()
