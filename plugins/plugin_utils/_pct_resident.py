@@ -15,8 +15,8 @@ One folder of mode 0700 holds the socket; only root of the container, or the nod
 served. The runner ends after an idle time, on request, and when the Python it was started with is changed on disk.
 
 The protocol: frames of one letter, a length (4 bytes) and that many bytes. To the peer: h hello (JSON), o stdout,
-e stderr, k still alive, x exit status (text). From the peer: r the request (JSON), i its stdin; what has been started
-is ended when the peer goes away.
+e stderr, k still alive, x exit status (text), n not started (text: why). From the peer: r the request (JSON), i its
+stdin, q go; what has been started is ended when the peer goes away.
 """
 
 from __future__ import annotations
@@ -258,7 +258,11 @@ def handle(peer: socket.socket, clean: dict[str, str]) -> None:
         os.set_blocking(fd, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write)
-    pid, out, err = start(json.loads(request), data, clean)
+    try:
+        pid, out, err = start(json.loads(request), data, clean)
+    except OSError as error:
+        send(peer, b"n", str(error).encode("utf-8", "replace"))
+        return
     del data
     streams = {out: b"o", err: b"e"}
     for fd in streams:

@@ -6,8 +6,9 @@
 
 """The controller's half of the resident runner: what it may be given, and the conversation with it.
 
-A request counts as started once its last byte may have left: from then on it is never given to another path. Everything
-before that (no runner, no answer in time, a wrong hello) is NoRunner, and the plain path takes the command.
+A request counts as started once its last byte may have left: from then on it is given to another path only if the runner
+says that it could not start it. Everything before that (no runner, no answer in time, a wrong hello) is NoRunner,
+and the plain path takes the command.
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ class Conversation:
                     continue
                 if kind == b"x":
                     return int(data), b"".join(output[b"o"]), b"".join(output[b"e"])
+                if kind == b"n":
+                    raise NoRunner(f"it could not start that: {os.fsdecode(data)}")
                 if kind in output:
                     output[kind].append(data)
         except (EOFError, OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -123,9 +124,14 @@ def test_a_command_of_many_kilobytes(link: Link) -> None:
     assert link.out(f"printf %s {text} | wc -c").split() == [b"60000"]
 
 
-def test_a_command_beyond_the_limit_is_a_clear_error(guest: Container, connect: Any) -> None:
+@pytest.mark.parametrize("length", [100_000, 200_000])
+def test_a_command_beyond_the_limit_is_a_clear_error(root_link: Link, length: int) -> None:
+    """The runner takes more than the node's login shell does, and what it can't start goes the plain way."""
+    if root_link.resident and length < 1 << 17:
+        assert root_link.sh("#" + "x" * length) == (0, b"", b"")
+        return
     with pytest.raises(AnsibleError, match="too long for a command line"):
-        connect(guest.vmid, pct_runner=False).sh("x" * 200_000)
+        root_link.sh("x" * length)
 
 
 # --- surroundings
@@ -477,16 +483,25 @@ for runner in (True, False):
 """
 
 
-def test_on_the_node_itself_no_ssh_is_needed(box: Box, guest: Container) -> None:
-    site = next((CHECKOUT / ".venv-core219" / "lib").glob("python3.*")) / "site-packages"
-    system = "/usr/bin/" + site.parent.name
-    if not Path(system).exists():
-        pytest.skip(f"the node has no {system}, which could use the ansible-core at hand")
-    if box.node("test", "-d", str(site)).returncode:
-        pytest.skip(f"the node has a /tmp, /home and /root of its own, so it does not see {site}")
-    result = box.node(
-        system, "-c", LOCAL, str(CHECKOUT / "build" / "tree"), guest.vmid, environment={"PYTHONPATH": str(site)}
-    )
+@pytest.fixture
+def controller(box: Box) -> Iterator[tuple[str, str]]:
+    """ansible-core and the collection in the home of the node's root: a Python that runs them, and their folder."""
+    packages = next((CHECKOUT / ".venv-core219" / "lib").glob("python3.*")) / "site-packages"
+    python = "/usr/bin/" + packages.parent.name
+    if box.node(python, "--version").returncode:
+        pytest.skip(f"the node has no {python}, which could use the ansible-core at hand")
+    folder = box.layout.nodes[0].folder / "root" / "controller"
+    ignored = shutil.ignore_patterns("__pycache__", "ansible_test", "pip", "tests")
+    shutil.copytree(packages, folder, ignore=ignored)
+    collection = folder / "ansible_collections" / "proxmox_gpu" / "training"
+    shutil.copytree(CHECKOUT / "plugins", collection / "plugins", ignore=ignored)
+    yield python, "/root/controller"
+    shutil.rmtree(folder)
+
+
+def test_on_the_node_itself_no_ssh_is_needed(box: Box, guest: Container, controller: tuple[str, str]) -> None:
+    python, folder = controller
+    result = box.node(python, "-c", LOCAL, folder, guest.vmid, environment={"PYTHONPATH": folder})
     name = guest.run("hostname").strip()
     expected = f"(255, b'{name}\\n0\\n', b'')\n(0, b'42\\n', b'')\nTrue\n"
     assert result.stdout == expected * 2, result.stderr
