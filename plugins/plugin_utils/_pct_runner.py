@@ -6,9 +6,9 @@
 
 """The controller's half of the resident runner: what it may be given, and the conversation with it.
 
-A request counts as started once its last byte may have left: from then on it is given to another path only if the runner
-says that it could not start it. Everything before that (no runner, no answer in time, a wrong hello) is NoRunner,
-and the plain path takes the command.
+A request counts as started once its last byte may have left: then it is given to another path only if the runner says
+that it could not start it. Everything before that (no runner, no answer in time, a wrong hello) is NoRunner, and the
+plain path takes the command.
 """
 
 from __future__ import annotations
