@@ -10,6 +10,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
 
+from testbed import state
 from tests import prepared
 from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.connection_link import Link, links
@@ -127,7 +129,7 @@ def test_a_command_of_many_kilobytes(link: Link) -> None:
 @pytest.mark.parametrize("length", [100_000, 200_000])
 def test_a_command_beyond_the_limit_is_a_clear_error(root_link: Link, length: int) -> None:
     """The runner takes more than the node's login shell does, and what it can't start goes the plain way."""
-    if root_link.resident and length < 1 << 17:
+    if root_link.plugin.get_option("runner") and length < 1 << 17:
         assert root_link.sh("#" + "x" * length) == (0, b"", b"")
         return
     with pytest.raises(AnsibleError, match="too long for a command line"):
@@ -463,6 +465,24 @@ def no_sudo(box: Box) -> Iterator[None]:
 def test_a_login_without_sudo_is_told_what_to_add(guest: Container, connect: Any, no_sudo: None) -> None:
     with pytest.raises(AnsibleConnectionFailure, match="may not run pct through sudo .* add the sudoers line"):
         connect(guest.vmid, ansible_user="operator", pct_runner=False).sh("true")
+
+
+def test_through_a_jump_host(box: Box, guest: Container, connect: Any, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    folder = box.layout.client
+    config.write_text(
+        f"IdentityFile {folder}/id_ed25519\nIdentitiesOnly yes\nBatchMode yes\nStrictHostKeyChecking yes\n"
+        f"UserKnownHostsFile {folder}/known_hosts\nGlobalKnownHostsFile /dev/null\n"
+    )
+    port = state.load_ports(box.layout)[box.layout.node("pve2").sshd_port_key]
+    link = connect(guest.vmid, ansible_ssh_common_args=f"-F {config} -J root@127.0.0.1:{port}")
+    assert link.python("print(1)") == (0, b"1\n", b"")
+    assert link.resident
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"-F {config} -J root@127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(AnsibleConnectionFailure, match="via ssh"):
+            connect(guest.vmid, ansible_ssh_common_args=nowhere).sh("true")
 
 
 LOCAL = """\
