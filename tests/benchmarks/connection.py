@@ -66,53 +66,55 @@ FIVE = play(*(COMMAND.format(number) for number in range(5)))
 
 
 class Bench:
-    """The works: each public method without arguments does one round of one."""
+    """The works: each public method does one round, of the number given (from 0), of one."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, remote_rounds: int) -> None:
         self.box = box
         self.who = ways.contestants()
+        self.remote_rounds = remote_rounds
         self.times: dict[str, list[float]] = {}  # of the work that is being done
 
     def note(self, what: str, value: float) -> None:
         self.times.setdefault(what, []).append(round(value, 4))
         print(f"  {what}: {value:.2f}", flush=True)
 
-    def take_turns(self, work: str, text: str) -> None:
+    def take_turns(self, work: str, text: str, number: int) -> None:
         for name, one in self.who.items():
-            self.note(f"{work}_seconds: {name}", one.run(text)[0])
+            if name != ways.REMOTE or number < self.remote_rounds:
+                self.note(f"{work}_seconds: {name}", one.run(text)[0])
 
-    def playbook(self) -> None:
+    def playbook(self, number: int) -> None:
         """Twenty small tasks."""
-        self.take_turns("playbook", TWENTY)
+        self.take_turns("playbook", TWENTY, number)
 
-    def setup(self) -> None:
+    def setup(self, number: int) -> None:
         """Facts."""
-        self.take_turns("setup", SETUP)
+        self.take_turns("setup", SETUP, number)
 
-    def copy50(self) -> None:
+    def copy50(self, number: int) -> None:
         """50 MB in and out."""
         self._copy(50)
 
-    def copy500(self) -> None:
+    def copy500(self, number: int) -> None:
         """500 MB in and out."""
         self._copy(500)
 
-    def play50(self) -> None:
+    def play50(self, number: int) -> None:
         """The modules copy and fetch with 50 MB."""
-        self._play_copy(50)
+        self._play_copy(50, number)
 
-    def play500(self) -> None:
+    def play500(self, number: int) -> None:
         """The modules copy and fetch with 500 MB."""
-        self._play_copy(500)
+        self._play_copy(500, number)
 
-    def growth(self) -> None:
+    def growth(self, number: int) -> None:
         """Five tasks in 1 to 50 containers behind one node."""
         for size in SIZES:
             limit = ",".join(f"ct{vmid}" for vmid in ways.FLEET[:size])
             seconds, _output = self.who[ways.OURS].run(FIVE, "--forks", "50", limit=limit)
             self.note(f"growth_seconds: {size:2}", seconds)
 
-    def fleet(self) -> None:
+    def fleet(self, number: int) -> None:
         """Five tasks in 50 containers: who was not reached, and what was tried twice."""
         limit = ",".join(f"ct{vmid}" for vmid in ways.FLEET)
         seconds, output = self.who[ways.OURS].run(FIVE, "--forks", "50", "-vvv", limit=limit)
@@ -131,7 +133,7 @@ class Bench:
             self.note(f"copy{size}_peak_mb", own[2])
             ways.close_masters(source.parent)
 
-    def _play_copy(self, size: int) -> None:
+    def _play_copy(self, size: int, number: int) -> None:
         with random_file(size) as source:
             self.take_turns(
                 f"play{size}",
@@ -140,6 +142,7 @@ class Bench:
                     f"    - ansible.builtin.fetch: {{src: /root/task, dest: {source.parent}/task, flat: true}}\n",
                     "    - ansible.builtin.file: {path: /root/task, state: absent}\n",
                 ),
+                number,
             )
 
 
@@ -281,6 +284,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("works", nargs="*", metavar="WORK", help=f"all, or some of {', '.join(rounds)}")
     parser.add_argument("--rounds", type=int, help="rounds of each work; otherwise 5, and 20 of fleet")
+    parser.add_argument(
+        "--remote-rounds", type=int, default=99, help="at most so many of proxmox_pct_remote: 2 minutes each"
+    )
     parser.add_argument("--more", action="store_true", help="add to the times of earlier runs")
     options = parser.parse_args()
     if unknown := set(options.works) - set(rounds):
@@ -293,14 +299,14 @@ def main() -> None:
         times = {work: values for work, values in times.items() if work not in works}
     init_plugin_loader([str(CHECKOUT / "build" / "tree")])
     with box_is_up(fleet=bool({"growth", "fleet"} & set(works))) as box:
-        bench = Bench(box)
+        bench = Bench(box, options.remote_rounds)
         for work in works:
             bench.times = times.setdefault(work, {})
-            run: Callable[[], None] = getattr(bench, work)
+            run: Callable[[int], None] = getattr(bench, work)
             count = options.rounds or rounds[work]
             for number in range(count):
                 print(f"{work} (round {number + 1} of {count}): {run.__doc__}", flush=True)
-                run()
+                run(number)
                 write(times)
     figures = write(times)
     width = max(map(len, figures))
