@@ -13,7 +13,6 @@ import json
 import os
 import shlex
 import subprocess
-import time
 import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -23,6 +22,7 @@ from ansible.utils.path import makedirs_safe, unfrackpath
 
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import (
     _pct_command,
+    _pct_masters,
     _pct_outcome,
     _pct_residence,
     _pct_runner,
@@ -141,9 +141,7 @@ class ContainerConnection(NodeConnection):
         if now:
             with open(path, "w", encoding="ascii"):
                 pass
-        with contextlib.suppress(OSError):
-            return time.time() - os.stat(path).st_mtime < 600
-        return False
+        return _pct_masters.age(path) < 600
 
     @contextlib.contextmanager
     def _ended_on_error(self, request: _pct_supervisor.Request) -> t.Iterator[None]:

@@ -39,6 +39,14 @@ def is_alive(path: str) -> bool:
     return True
 
 
+def age(path: str) -> float:
+    """Return for how many seconds a file has been there; infinity when it is not."""
+    try:
+        return time.time() - os.stat(path).st_mtime
+    except FileNotFoundError:
+        return float("inf")
+
+
 @contextlib.contextmanager
 def locked(path: str) -> t.Iterator[int]:
     """Hold an exclusive flock on a file, made when missing, waiting for it; yield its descriptor."""

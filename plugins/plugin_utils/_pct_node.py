@@ -12,6 +12,8 @@ import contextlib
 import functools
 import hashlib
 import os
+import pathlib
+import shutil
 import subprocess
 import tempfile
 import typing as t
@@ -25,6 +27,10 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_m
 
 # The socket's own name, and the suffix that ssh adds while it makes one.
 _LONGEST_DIRECTORY = 107 - len("/pct-0123456789-00.0123456789abcdef")
+
+
+#: Seconds for which a new connection is not reset again; fifty hosts of one node may wait for their containers at once.
+_FRESH = 5
 
 
 class NodeConnection(SshConnection):
@@ -195,6 +201,9 @@ class NodeConnection(SshConnection):
         if self.local:
             return
         for path in self.masters.sockets() if self.masters else [None]:
+            # A connection that another host's reset has just renewed is left alone.
+            if path and _pct_masters.age(path) < _FRESH:
+                continue
             self._control_socket = path
             try:
                 super().reset()
@@ -217,12 +226,13 @@ def _tied_to_us() -> list[bytes]:
     """Return the words that make an ssh client end with the worker that started it, however that ends.
 
     Ansible's workers leave their ssh client alone when they are killed, and the task would go on in the container.
-    Empty where util-linux is missing or older than 2.33. A master is a child of its client and lives on.
+    Empty where util-linux is missing or older than 2.33: each task asks anew, so its program is searched for the
+    option's name instead of being run. A master is a child of its client and lives on.
     """
-    words = ["setpriv", "--pdeathsig", "TERM"]
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        if not subprocess.run([*words, "true"], capture_output=True, timeout=10, check=False).returncode:
-            return [word.encode("ascii") for word in words]
+    program = shutil.which("setpriv")
+    with contextlib.suppress(OSError):
+        if program and b"pdeathsig" in pathlib.Path(program).read_bytes():
+            return [b"setpriv", b"--pdeathsig", b"TERM"]
     return []
 
 

@@ -47,6 +47,10 @@ while True:
 """
 
 
+class NobodyListens(_pct_runner.NoRunner):
+    """Nothing answers at the socket of the controller (or, there, of the node)."""
+
+
 class SocketChannel:
     """A connected socket."""
 
@@ -57,7 +61,7 @@ class SocketChannel:
             self._socket.connect(path)
         except OSError as error:
             self._socket.close()
-            raise _pct_runner.NoRunner(f"{path}: {error}") from None
+            raise NobodyListens(f"{path}: {error}") from None
         self._socket.settimeout(None)
 
     def read_end(self) -> int:
@@ -145,33 +149,40 @@ class Residence:
         try:
             with open(self._base + ".json", encoding="utf-8") as file:
                 notes = json.load(file)
-            return notes if isinstance(notes, dict) else {}
         except (OSError, ValueError):
             return {}
+        # Another release of the plugin may have left a runner and notes of its own kind.
+        return notes if isinstance(notes, dict) and notes.get("program") == _pct_runner.program_digest() else {}
 
-    def _note(self, **notes: t.Any) -> dict[str, t.Any]:
+    def _note(self, **notes: t.Any) -> None:
         temporary = f"{self._base}.{os.getpid()}"
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(notes, file)
+            json.dump({**notes, "program": _pct_runner.program_digest()}, file)
         os.replace(temporary, self._base + ".json")
-        return notes
 
     def _open(self, python: str | None) -> tuple[_pct_runner.Channel, _pct_runner.Conversation]:
         notes = self._notes()
         self._check(notes, python)
-        if "token" in notes:
-            try:
-                return self._reach(notes)
-            except _pct_runner.NoRunner:
-                pass
+        closed = False
+        try:
+            return self._reach(notes)
+        except NobodyListens:
+            closed = notes["way"] == "forward"
+        except _pct_runner.NoRunner:
+            pass
         if python is None:
             raise _pct_runner.NoRunner("none is there")
         with _pct_masters.locked(self._base + ".lock"):
             again = self._notes()
-            if again != notes:
-                self._check(again, python)
-                return self._reach(again)
+            self._check(again, python)
+            with contextlib.suppress(_pct_runner.NoRunner):
+                # Another worker was here first, or only the master that forwarded the socket is gone.
+                if again != notes or (closed and self._forward(again["inside"])):
+                    return self._reach(again)
             return self._begin(python)
+
+    def _forward(self, inside: str) -> bool:
+        return self._ways.forward(self._base, inside)
 
     @staticmethod
     def _check(notes: dict[str, t.Any], python: str | None) -> None:
@@ -192,9 +203,9 @@ class Residence:
             if way != "relay" and (started.sudo or not started.init or (way == "direct") != self._local):
                 continue
             try:
-                if way == "forward" and not self._ways.forward(self._base, inside):
+                if way == "forward" and not self._forward(inside):
                     raise _pct_runner.NoRunner("sshd does not forward sockets")
-                notes.update(way=way, socket=inside if way == "direct" else self._base)
+                notes.update(way=way, inside=inside, socket=inside if way == "direct" else self._base)
                 result = self._reach(notes)
             except _pct_runner.NoRunner as error:
                 reasons.append(f"{way}: {error}")

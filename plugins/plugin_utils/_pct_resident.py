@@ -15,8 +15,8 @@ One folder of mode 0700 holds the socket; only root of the container, or the nod
 served. The runner ends after an idle time, on request, and when the Python it was started with is changed on disk.
 
 The protocol: frames of one letter, a length (4 bytes) and that many bytes. To the peer: h hello (JSON), o stdout,
-e stderr, k still alive, x exit status (text). From the peer: r the request (JSON), i its stdin; what has been started
-is ended when the peer goes away.
+e stderr, k still alive, x exit status (text), n not started (text: why). From the peer: r the request (JSON), i its
+stdin, q go; what has been started is ended when the peer goes away.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ NODE_UID = 65534  # How the node's root looks in a container with its own user i
 # What AnsiballZ payloads import from the standard library anyway.
 # fmt: off
 PRELOAD = [
-    "__future__", "ast", "base64", "collections.abc", "copy", "dataclasses", "datetime", "enum", "errno", "fcntl",
-    "fnmatch", "functools", "getpass", "glob", "grp", "hashlib", "heapq", "inspect", "io", "itertools", "json",
-    "locale", "logging", "operator", "pathlib", "pickle", "pkgutil", "platform", "pwd", "queue", "random", "re",
-    "resource", "runpy", "selectors", "shlex", "shutil", "signal", "socket", "stat", "string", "struct",
-    "subprocess", "syslog", "tempfile", "textwrap", "time", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "zipfile", "zlib",
+    "__future__", "argparse", "ast", "base64", "collections.abc", "copy", "ctypes", "dataclasses", "datetime",
+    "decimal", "encodings.cp437", "encodings.idna", "enum", "errno", "fcntl", "fnmatch", "functools", "getpass",
+    "gettext", "glob", "grp", "hashlib", "heapq", "inspect", "io", "itertools", "json", "locale", "logging", "numbers",
+    "operator", "pathlib", "pickle", "pkgutil", "platform", "pwd", "queue", "random", "re", "resource", "runpy",
+    "selectors", "shlex", "shutil", "signal", "socket", "stat", "string", "stringprep", "struct", "subprocess",
+    "syslog", "tempfile", "textwrap", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid",
+    "warnings", "zipfile", "zlib",
 ]
 # fmt: on
 
@@ -146,14 +147,9 @@ def run_payload(source: bytes, environment: dict[str, str]) -> t.NoReturn:
     try:
         exec(compile(source, "<stdin>", "exec", 0, True), main.__dict__)
     except SystemExit as error:
-        code = error.code
-        if code is None:
-            status = 0
-        elif isinstance(code, int):
-            status = code
-        else:
-            print(code, file=sys.stderr)
-            status = 1
+        status = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        if not isinstance(error.code, (int, type(None))):
+            print(error.code, file=sys.stderr)
     except BaseException as error:
         # The frame that is left out is this one.
         sys.excepthook(type(error), error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), None)
@@ -170,44 +166,57 @@ def run_payload(source: bytes, environment: dict[str, str]) -> t.NoReturn:
     os._exit(status & 0xFF)
 
 
+def stdin_of(data: bytes) -> int:
+    """A readable descriptor: a pipe at its end where there is nothing to read, else a file that nobody has to feed."""
+    if not data:
+        read, write = os.pipe()
+        os.close(write)
+        return read
+    with tempfile.TemporaryFile() as file:
+        read = os.dup(file.fileno())
+    view = memoryview(data)
+    while view:
+        view = view[os.write(read, view) :]
+    os.lseek(read, 0, os.SEEK_SET)
+    return read
+
+
 def start(request: dict[str, t.Any], data: bytes, clean: dict[str, str]) -> tuple[int, int, int]:
-    """Fork the process that does the request; return its pid and the reading ends of its stdout and stderr."""
-    out_read, out_write = os.pipe()
-    err_read, err_write = os.pipe()
-    if request["kind"] == "payload" or not data:
-        in_read, in_write = os.pipe()
-        os.close(in_write)
+    """Start what does the request; return its pid and the reading ends of its stdout and stderr."""
+    payload = request["kind"] == "payload"
+    (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe()
+    standard = [stdin_of(b"" if payload else data), out_write, err_write]
+    os.umask(0o022)
+    with contextlib.suppress(OSError):
+        os.chdir(clean["HOME"])
+    if payload:
+        pid = os.fork()
+        if not pid:
+            try:
+                become_payload(standard)
+                run_payload(data, request["environment"])
+            finally:
+                os._exit(126)
     else:
-        # A file, not a pipe: nobody has to feed it while output is read.
-        with tempfile.TemporaryFile() as file:
-            in_read = os.dup(file.fileno())
-        view = memoryview(data)
-        while view:
-            view = view[os.write(in_read, view) :]
-        os.lseek(in_read, 0, os.SEEK_SET)
-    pid = os.fork()
-    if pid:
-        for fd in (in_read, out_write, err_write):
-            os.close(fd)
-        return pid, out_read, err_read
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        for end_of, standard in ((in_read, 0), (out_write, 1), (err_write, 2)):
-            os.dup2(end_of, standard)
-        os.closerange(3, 256)
-        os.umask(0o022)
-        with contextlib.suppress(OSError):
-            os.chdir(clean["HOME"])
-        if request["kind"] == "payload":
-            run_payload(data, request["environment"])
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.execve("/bin/sh", [b"/bin/sh", b"-c", os.fsencode(request["command"])], clean)
-    except BaseException as error:
-        os.write(2, (f"pct_exec runner: {error}\n").encode("utf-8", "replace"))
-    os._exit(126)
+        argv = [b"/bin/sh", b"-c", os.fsencode(request["command"])]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(standard)]
+        defaults = [signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM]
+        # Unlike a fork, this copies nothing of this process.
+        pid = os.posix_spawn(argv[0], argv, clean, file_actions=actions, setsid=True, setsigdef=defaults)
+    for fd in standard:
+        os.close(fd)
+    return pid, out_read, err_read
+
+
+def become_payload(standard: list[int]) -> None:
+    """Undo in a fork what a fresh interpreter would not have."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    for wanted, fd in enumerate(standard):
+        os.dup2(fd, wanted)
+    os.closerange(3, 256)
 
 
 def children(pid: int) -> list[int]:
@@ -232,6 +241,14 @@ def end(pid: int) -> None:
             time.sleep(0.1)
 
 
+def wake_pipe() -> int:
+    """The reading end of a pipe that every signal with a handler writes to, the end of a child among them."""
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(write)
+    return read
+
+
 def handle(peer: socket.socket, clean: dict[str, str]) -> None:
     """Serve one request in a process of its own."""
     kind, request = receive(peer)
@@ -239,12 +256,12 @@ def handle(peer: socket.socket, clean: dict[str, str]) -> None:
         os.kill(os.getppid(), signal.SIGTERM)
         return
     kind, data = receive(peer)
-    wake_read, wake_write = os.pipe()
-    for fd in (wake_read, wake_write):
-        os.set_blocking(fd, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_write)
-    pid, out, err = start(json.loads(request), data, clean)
+    wake = wake_pipe()
+    try:
+        pid, out, err = start(json.loads(request), data, clean)
+    except OSError as error:
+        send(peer, b"n", str(error).encode("utf-8", "replace"))
+        return
     del data
     streams = {out: b"o", err: b"e"}
     for fd in streams:
@@ -252,7 +269,7 @@ def handle(peer: socket.socket, clean: dict[str, str]) -> None:
     status = None
     try:
         while status is None or streams:
-            ready = select.select([*streams, wake_read, peer.fileno()], [], [], 0 if status is not None else 10)[0]
+            ready = select.select([*streams, wake, peer.fileno()], [], [], 0 if status is not None else 10)[0]
             if not ready:
                 if status is not None:
                     break  # A child that lives on holds the pipes; what the command itself wrote has been read.
@@ -261,8 +278,8 @@ def handle(peer: socket.socket, clean: dict[str, str]) -> None:
                 if fd == peer.fileno():
                     if not peer.recv(1):
                         raise EOFError
-                elif fd == wake_read:
-                    os.read(wake_read, 512)
+                elif fd == wake:
+                    os.read(wake, 512)
                 else:
                     with contextlib.suppress(BlockingIOError):
                         block = os.read(fd, 1 << 17)
@@ -277,12 +294,8 @@ def handle(peer: socket.socket, clean: dict[str, str]) -> None:
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             # The shell of the plain path says so on stderr, in its own words, and ends with 128 and the signal.
-            said = subprocess.run(
-                ["/bin/sh", "-c", f"/bin/sh -c 'ulimit -c 0; kill -{-code} $$'; exit"],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                check=False,
-            ).stderr
+            again = ["/bin/sh", "-c", f"/bin/sh -c 'ulimit -c 0; kill -{-code} $$'; exit"]
+            said = subprocess.run(again, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False).stderr
             send(peer, b"e", said)
             code = 128 - code
         send(peer, b"x", str(code).encode())
@@ -308,19 +321,13 @@ def serve(listener: socket.socket, folder: str, config: dict[str, t.Any]) -> Non
     made_of = signature()
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    wake_read, wake_write = os.pipe()
-    for fd in (wake_read, wake_write):
-        os.set_blocking(fd, False)
-    signal.set_wakeup_fd(wake_write)
+    wake = wake_pipe()
     busy: set[int] = set()
     last = time.monotonic()
-    hello = json.dumps({"token": config["token"]}).encode()
     while not stop:
-        ready = select.select([listener.fileno(), wake_read], [], [], 10)[0]
-        if wake_read in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(wake_read, 512)
+        ready = select.select([listener.fileno(), wake], [], [], 10)[0]
+        if wake in ready:
+            os.read(wake, 512)
         for pid in list(busy):
             if os.waitpid(pid, os.WNOHANG)[0]:
                 busy.discard(pid)
@@ -336,7 +343,7 @@ def serve(listener: socket.socket, folder: str, config: dict[str, t.Any]) -> Non
                 continue
             if signature() != made_of:
                 break
-            send(peer, b"h", hello)
+            send(peer, b"h", json.dumps({"token": config["token"]}).encode())
             pid = os.fork()
             if not pid:
                 status = 1

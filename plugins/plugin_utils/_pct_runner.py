@@ -6,13 +6,16 @@
 
 """The controller's half of the resident runner: what it may be given, and the conversation with it.
 
-A request counts as started once its last byte may have left: from then on it is never given to another path. Everything
-before that (no runner, no answer in time, a wrong hello) is NoRunner, and the plain path takes the command.
+A request counts as started once its last byte may have left: then it is given to another path only if the runner says
+that it could not start it. Everything before that (no runner, no answer in time, a wrong hello) is NoRunner, and the
+plain path takes the command.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -78,12 +81,21 @@ def as_payload(command: str) -> Payload | None:
     return Payload(python, environment)
 
 
+@functools.cache
+def _source() -> str:
+    return pathlib.Path(__file__).with_name("_pct_resident.py").read_text(encoding="utf-8")
+
+
+def program_digest() -> str:
+    """Return what stands for the runner's text and the protocol it speaks."""
+    return hashlib.sha256(_source().encode("utf-8")).hexdigest()[:16]
+
+
 def program(token: str, idle: int) -> bytes:
     """Return the runner's text for the container's python3."""
-    source = pathlib.Path(__file__).with_name("_pct_resident.py").read_text(encoding="utf-8")
     config = {"token": token, "idle": idle, "environment": _pct_command.ENVIRONMENT}
     first = "from __future__ import annotations\n"
-    return source.replace(first, f"{first}\nCONFIG = {config!r}\n", 1).encode("utf-8")
+    return _source().replace(first, f"{first}\nCONFIG = {config!r}\n", 1).encode("utf-8")
 
 
 def new_token() -> str:
@@ -143,6 +155,8 @@ class Conversation:
                     continue
                 if kind == b"x":
                     return int(data), b"".join(output[b"o"]), b"".join(output[b"e"])
+                if kind == b"n":
+                    raise NoRunner(f"it could not start that: {os.fsdecode(data)}")
                 if kind in output:
                     output[kind].append(data)
         except (EOFError, OSError, ValueError) as error:

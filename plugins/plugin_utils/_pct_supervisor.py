@@ -164,8 +164,8 @@ while (1) {
     $look = time + 3;
   }
   my $v = ''; vec($v, $_, 1) = 1 for grep { $_ >= 0 } $o, $e, @link;
-  # The second is a safety net for a child's end that arrives between the check above and the call.
-  my $n = select $v, undef, undef, $gone ? 0 : 1;
+  # Not without end, for a child's end that arrives between the check above and the call: likely once it closed both.
+  my $n = select $v, undef, undef, $gone ? 0 : $o < 0 && $e < 0 ? 0.02 : 1;
   last if $n == 0 && $gone;
   next if $n <= 0;
   if (grep { vec($v, $_, 1) } @link) { $lost = 1; next }

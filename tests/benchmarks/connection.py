@@ -3,12 +3,16 @@
 """pct_exec beside the other ways into a container, on the same work in one run: ``make bench-connection``.
 
 Contestants: ours with the resident runner and without it; the stock ssh plugin into the container's own sshd;
-community.proxmox.proxmox_pct_remote; Mitogen's mitogen_lxc through the node, with Mitogen's own strategy. All run on
-the same ansible-core release, with pipelining, and each run begins without an open connection or resident process.
-The node is the testbed's box; its pct is a stand-in with the real one's measured start-up of 0.7 s.
+community.proxmox.proxmox_pct_remote; Mitogen's mitogen_lxc through the node, with Mitogen's own strategy. Each has an
+environment of its own, all the same ansible-core release, with pipelining, and each run begins without an open
+connection or resident process. The node is the testbed's box; its pct is a stand-in with the real one's measured
+start-up of 0.7 s.
 
-Writes build/bench/connection.json (a flat object; ratios are ours divided by theirs, copy500_vs_raw is our throughput
-divided by that of `ssh node lxc-attach cat`) and build/bench/connection_fleet.svg, and prints a table.
+The whole takes about 45 minutes. It can be had in pieces: ``ARGUMENTS="playbook --rounds 2"`` measures one work anew,
+``--more`` adds rounds to what is there. Every single time is kept in build/bench/connection_times.json; the figures
+are medians over them, in build/bench/connection.json (a flat object; ratios are ours divided by theirs,
+copy500_vs_raw is our throughput divided by that of `ssh node lxc-attach cat`), with a plot of the fleet's growth in
+build/bench/connection_fleet.svg.
 """
 
 from __future__ import annotations
@@ -22,27 +26,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
 from ansible.plugins.loader import init_plugin_loader
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT))
-os.environ.setdefault("TESTBED_NAME", "bench")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+os.environ.setdefault("TESTBED_NAME", "bench_connection")
 
 from testbed import client  # noqa: E402
 from tests import prepared  # noqa: E402
-from tests.integration.box import Box  # noqa: E402
+from tests.benchmarks import ways  # noqa: E402
+from tests.integration.box import CHECKOUT, Box  # noqa: E402
 from tests.integration.connection_link import Link  # noqa: E402
 
-BENCH = CHECKOUT / "build" / "bench"
-RIVALS = BENCH / "rivals"
-RIVAL_PACKAGES = ("ansible==14.5.0", "mitogen==0.3.54", "paramiko==5.1.0")
-VMID = "330"
-FLEET = [str(number) for number in range(400, 450)]
 SIZES = (1, 2, 5, 10, 20, 50)
 MEGABYTE = 1 << 20
 RETRIES = ("ssh_retry", "mux_client", "Session open refused", "Connection reset", "Connection closed by")
@@ -54,6 +52,9 @@ SLURP = "    - ansible.builtin.slurp: {{src: /etc/passwd}}\n"
 TASKS = [COMMAND, COMMAND, STAT, COPY, COMMAND, COMMAND, STAT, SLURP, COMMAND, COMMAND]
 TASKS += [STAT, COPY, COMMAND, COMMAND, STAT, COPY, SLURP, STAT, COMMAND, COMMAND]
 
+#: Every value that was measured: by the work, and by what it is of.
+Times = dict[str, dict[str, list[float]]]
+
 
 def play(*tasks: str) -> str:
     return "- hosts: all\n  gather_facts: false\n  tasks:\n" + "".join(tasks)
@@ -64,155 +65,102 @@ SETUP = play("    - ansible.builtin.setup:\n")
 FIVE = play(*(COMMAND.format(number) for number in range(5)))
 
 
-class Contestant:
-    """A way in: an inventory host, an environment's commands, variables and environment variables."""
+class Bench:
+    """The works: each public method does one round, of the number given (from 0), of one."""
 
-    def __init__(self, host: str, commands: Path, rounds: int = 99, environment: dict[str, str] | None = None) -> None:
-        self.host = host
-        self.commands = commands
-        self.rounds = rounds  # at most: some take minutes
-        self.environment = environment or {}
+    def __init__(self, box: Box, remote_rounds: int) -> None:
+        self.box = box
+        self.who = ways.contestants()
+        self.remote_rounds = remote_rounds
+        self.times: dict[str, list[float]] = {}  # of the work that is being done
 
-    def run(self, text: str, *arguments: str, limit: str = "") -> tuple[float, str]:
-        """Play it from nothing; return seconds and output. A play that does not succeed ends the benchmark."""
-        with tempfile.TemporaryDirectory(prefix="pctb", dir="/tmp") as folder:
-            sockets = Path(folder, "c")
-            path = Path(folder, "play.yml")
-            path.write_text(text)
-            command = [str(self.commands / "ansible-playbook"), "-i", str(BENCH / "inventory.json")]
-            command += ["-l", limit or self.host, "-e", f"ansible_control_path_dir={sockets}", *arguments, str(path)]
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-            environment |= {
-                "ANSIBLE_CONFIG": str(BENCH / "ansible.cfg"),
-                "ANSIBLE_DEPRECATION_WARNINGS": "false",
-                "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "tree"),
-                **self.environment,
-            }
-            started = time.monotonic()
-            result = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=900,
-                check=False,
+    def note(self, what: str, value: float) -> None:
+        self.times.setdefault(what, []).append(round(value, 4))
+        print(f"  {what}: {value:.2f}", flush=True)
+
+    def take_turns(self, work: str, text: str, number: int) -> None:
+        for name, one in self.who.items():
+            if name != ways.REMOTE or number < self.remote_rounds:
+                self.note(f"{work}_seconds: {name}", one.run(text)[0])
+
+    def playbook(self, number: int) -> None:
+        """Twenty small tasks."""
+        self.take_turns("playbook", TWENTY, number)
+
+    def setup(self, number: int) -> None:
+        """Facts."""
+        self.take_turns("setup", SETUP, number)
+
+    def copy50(self, number: int) -> None:
+        """50 MB in and out."""
+        self._copy(50)
+
+    def copy500(self, number: int) -> None:
+        """500 MB in and out."""
+        self._copy(500)
+
+    def play50(self, number: int) -> None:
+        """The modules copy and fetch with 50 MB."""
+        self._play_copy(50, number)
+
+    def play500(self, number: int) -> None:
+        """The modules copy and fetch with 500 MB."""
+        self._play_copy(500, number)
+
+    def growth(self, number: int) -> None:
+        """Five tasks in 1 to 50 containers behind one node."""
+        for size in SIZES:
+            limit = ",".join(f"ct{vmid}" for vmid in ways.FLEET[:size])
+            seconds, _output = self.who[ways.OURS].run(FIVE, "--forks", "50", limit=limit)
+            self.note(f"growth_seconds: {size:2}", seconds)
+
+    def fleet(self, number: int) -> None:
+        """Five tasks in 50 containers: who was not reached, and what was tried twice."""
+        limit = ",".join(f"ct{vmid}" for vmid in ways.FLEET)
+        seconds, output = self.who[ways.OURS].run(FIVE, "--forks", "50", "-vvv", limit=limit)
+        recap = [line for line in output.splitlines() if "unreachable=" in line]
+        self.note("fleet_seconds", seconds)
+        self.note("fleet_unreachable", len(ways.FLEET) - sum("unreachable=0" in line for line in recap))
+        self.note("fleet_retries", sum(output.count(word) for word in RETRIES))
+
+    def _copy(self, size: int) -> None:
+        with random_file(size) as source:
+            raw = raw_seconds(self.box, str(source.with_name("control")), source)
+            own = own_seconds(self.box, source)
+            for number, what in enumerate((f"copy{size}_seconds", f"fetch{size}_seconds")):
+                self.note(f"{what}: raw", raw[number])
+                self.note(f"{what}: {ways.OURS}", own[number])
+            self.note(f"copy{size}_peak_mb", own[2])
+            ways.close_masters(source.parent)
+
+    def _play_copy(self, size: int, number: int) -> None:
+        with random_file(size) as source:
+            self.take_turns(
+                f"play{size}",
+                play(
+                    f"    - ansible.builtin.copy: {{src: {source}, dest: /root/task, mode: '0644'}}\n",
+                    f"    - ansible.builtin.fetch: {{src: /root/task, dest: {source.parent}/task, flat: true}}\n",
+                    "    - ansible.builtin.file: {path: /root/task, state: absent}\n",
+                ),
+                number,
             )
-            seconds = time.monotonic() - started
-            close_masters(sockets)
-        if result.returncode:
-            sys.exit(f"{' '.join(command)}: {result.stdout[-3000:]}")
-        return seconds, result.stdout
-
-
-def close_masters(folder: Path) -> None:
-    for path in folder.glob("*") if folder.exists() else ():
-        if path.is_socket():
-            subprocess.run(["ssh", "-S", str(path), "-O", "exit", "x"], capture_output=True, check=False)
-
-
-def install_rivals() -> None:
-    done = RIVALS / "installed"
-    wanted = "\n".join(RIVAL_PACKAGES)
-    if done.exists() and done.read_text() == wanted:
-        return
-    print("Installing the other contestants into build/bench/rivals ...", flush=True)
-    subprocess.run([os.path.realpath(sys.executable), "-m", "venv", "--clear", str(RIVALS)], check=True)
-    subprocess.run([str(RIVALS / "bin" / "pip"), "install", "--quiet", *RIVAL_PACKAGES], check=True)
-    done.write_text(wanted)
 
 
 @contextmanager
-def box_is_up() -> Iterator[Box]:
-    box = Box()
-    was_up = box.is_up()
-    box.testbed("up")
-    try:
-        yield box
-    finally:
-        if not was_up and not os.environ.get("KEEP_TESTBED"):
-            box.testbed("down")
-
-
-def prepare(box: Box) -> None:
-    """One container with python3 and an sshd of its own."""
-    box.testbed("create", VMID, "--sshd")
-    box.testbed("fresh", VMID, "--sshd")
-    variables = {"prepared_roles": ["bootstrap"], "pct_runner": False}
-    box.run_playbook(CHECKOUT / "tests/prepared.yml", limit=f"ct{VMID}", extra_vars=variables).ok()
-
-
-def write_inventory(box: Box) -> None:
-    known = yaml.safe_load(box.inventory.read_text())["all"]
-    to_node = {"ansible_port": known["children"]["training"]["vars"]["ansible_port"]}
-    inside = known["children"]["containers_by_ssh"]["hosts"][f"ssh{VMID}"]["ansible_port"]
-    common = {**known["vars"], "ansible_python_interpreter": "/usr/bin/python3", "ansible_pipelining": True}
-    ours = {"ansible_connection": "proxmox_gpu.training.pct_exec", **to_node}
-    remote = {
-        "ansible_connection": "community.proxmox.proxmox_pct_remote",
-        "proxmox_vmid": int(VMID),
-        "ansible_paramiko_private_key_file": common["ansible_ssh_private_key_file"],
-        "ansible_paramiko_host_key_checking": False,
-    }
-    hosts: dict[str, dict[str, object]] = {
-        "ours": {**ours, "pct_vmid": int(VMID)},
-        "plain": {**ours, "pct_vmid": int(VMID), "pct_runner": False},
-        "inside": {"ansible_connection": "ssh", "ansible_port": inside},
-        "remote": {**remote, **to_node},
-        "through": {"ansible_connection": "mitogen_lxc", "ansible_host": VMID, "mitogen_via": "node"},
-        "node": {"ansible_connection": "ssh", **to_node},
-        **{f"ct{vmid}": {**ours, "pct_vmid": int(vmid)} for vmid in FLEET},
-    }
-    (BENCH / "inventory.json").write_text(json.dumps({"all": {"vars": common, "hosts": hosts}}))
-    (BENCH / "ansible.cfg").touch()
-
-
-def contestants() -> dict[str, Contestant]:
-    own, others = Path(sys.executable).parent, RIVALS / "bin"
-    strategies = next((RIVALS / "lib").glob("python3.*")) / "site-packages/ansible_mitogen/plugins/strategy"
-    mitogen = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(strategies)}
-    return {
-        "pct_exec": Contestant("ours", own),
-        "pct_exec without runner": Contestant("plain", own),
-        "ssh into the container": Contestant("inside", own),
-        "mitogen_lxc": Contestant("through", others, environment=mitogen),
-        "proxmox_pct_remote": Contestant("remote", others, rounds=2),
-    }
-
-
-def measure(who: dict[str, Contestant], text: str, rounds: int) -> dict[str, float]:
-    """The median of some rounds, the contestants taking turns."""
-    times: dict[str, list[float]] = {name: [] for name in who}
-    for number in range(rounds):
-        for name, one in who.items():
-            if number < one.rounds:
-                times[name].append(one.run(text)[0])
-                print(f"  {name}: {times[name][-1]:.2f} s", flush=True)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def measure_playbook(who: dict[str, Contestant], rounds: int) -> dict[str, float]:
-    seconds = measure(who, TWENTY, rounds)
-    ours, plain, ssh = (seconds[name] for name in ("pct_exec", "pct_exec without runner", "ssh into the container"))
-    return {
-        **{f"playbook_seconds: {name}": value for name, value in seconds.items()},
-        "playbook_vs_ssh": ours / ssh,
-        "playbook_plain_vs_ssh": plain / ssh,
-        "playbook_vs_pct_remote": ours / seconds["proxmox_pct_remote"],
-        "playbook_plain_vs_pct_remote": plain / seconds["proxmox_pct_remote"],
-        "playbook_vs_mitogen": ours / seconds["mitogen_lxc"],
-    }
-
-
-# --- files
+def random_file(size: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="pctf", dir="/tmp") as folder:
+        source = Path(folder, "source")
+        with open(source, "wb") as file:
+            for _ in range(size):
+                file.write(os.urandom(MEGABYTE))
+        yield source
 
 
 def raw_seconds(box: Box, control: str, source: Path) -> tuple[float, float]:
     """`ssh node lxc-attach cat` with ssh's defaults and an open connection, in and out."""
     base = client.ssh_command(box.layout, "root")
     base[1:1] = ["-o", f"ControlPath={control}", "-o", "ControlMaster=auto", "-o", "ControlPersist=60s"]
-    inside = f"lxc-attach -n {VMID} --clear-env -- sh -c"
+    inside = f"lxc-attach -n {ways.VMID} --clear-env -- sh -c"
     subprocess.run([*base, "true"], check=True, stdin=subprocess.DEVNULL)
     started = time.monotonic()
     with open(source, "rb") as file:
@@ -232,7 +180,7 @@ def own_seconds(box: Box, source: Path) -> tuple[float, float, float]:
     pid = os.fork()
     if not pid:
         try:
-            link = Link(box, VMID, str(source.parent))
+            link = Link(box, ways.VMID, str(source.parent))
             link.out("true")
             started = time.monotonic()
             link.put(source, "/root/transfer")
@@ -253,59 +201,31 @@ def own_seconds(box: Box, source: Path) -> tuple[float, float, float]:
     return put, fetched, peak
 
 
-def measure_files(box: Box, who: dict[str, Contestant], rounds: int) -> dict[str, float]:
-    figures: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="pctf", dir="/tmp") as folder:
-        source = Path(folder, "source")
-        for size in (50, 500):
-            with open(source, "wb") as file:
-                for _ in range(size):
-                    file.write(os.urandom(MEGABYTE))
-            raw, own = [], []
-            for _ in range(rounds):
-                raw.append(raw_seconds(box, str(Path(folder, "raw-control")), source))
-                own.append(own_seconds(box, source))
-                print(f"  {size} MB: raw {raw[-1][0]:.2f} {raw[-1][1]:.2f} s, ours {own[-1][0]:.2f} {own[-1][1]:.2f} s")
-            for name, index in (("copy", 0), ("fetch", 1)):
-                theirs, ours = (statistics.median(times[index] for times in both) for both in (raw, own))
-                figures[f"{name}{size}_seconds: raw"] = theirs
-                figures[f"{name}{size}_seconds: pct_exec"] = ours
-                figures[f"{name}{size}_vs_raw"] = theirs / ours
-            figures[f"copy{size}_peak_mb"] = max(peak for _put, _fetched, peak in own)
-            text = play(
-                f"    - ansible.builtin.copy: {{src: {source}, dest: /root/task, mode: '0644'}}\n",
-                f"    - ansible.builtin.fetch: {{src: /root/task, dest: {folder}/task, flat: true}}\n",
-                "    - ansible.builtin.file: {path: /root/task, state: absent}\n",
-            )
-            for name, seconds in measure(who, text, 1).items():
-                figures[f"play_copy_fetch{size}_seconds: {name}"] = seconds
-        close_masters(Path(folder))
-    return figures
+# --- figures
 
 
-# --- many containers behind one node
+def figures_of(times: Times) -> dict[str, float]:
+    """The flat object: medians, and the ratios that they make. What was not measured is not in it."""
+    every = {what: values for work in times.values() for what, values in work.items()}
+    figures = {what: statistics.median(values) for what, values in every.items()}
+    for what, values in every.items():
+        if what in ("fleet_unreachable", "fleet_retries"):
+            figures[what] = sum(values)
+            figures["fleet_runs"] = len(values)
+        elif what.endswith("_peak_mb"):
+            figures[what] = max(values)
 
+    def ratio(name: str, one: str, other: str) -> None:
+        if one in figures and other in figures:
+            figures[name] = figures[one] / figures[other]
 
-def measure_fleet(box: Box, ours: Contestant, rounds: int) -> dict[str, float]:
-    box.testbed("create", ",".join(FLEET))
-    box.testbed("fresh", ",".join(FLEET), "--from", prepared.snapshot("python"))
-    figures: dict[str, float] = {"fleet_unreachable": 0, "fleet_retries": 0}
-    growth = {}
-    for size in SIZES:
-        limit = ",".join(f"ct{vmid}" for vmid in FLEET[:size])
-        growth[size] = statistics.median(ours.run(FIVE, "--forks", "50", limit=limit)[0] for _ in range(3))
-        figures[f"fleet_seconds: {size:2}"] = growth[size]
-        print(f"  {size} containers: {growth[size]:.2f} s", flush=True)
-    for number in range(rounds):
-        seconds, output = ours.run(FIVE, "--forks", "50", "-vvv", limit=",".join(f"ct{vmid}" for vmid in FLEET))
-        recap = [line for line in output.splitlines() if "unreachable=" in line]
-        figures["fleet_unreachable"] += len(FLEET) - sum("unreachable=0" in line for line in recap)
-        figures["fleet_retries"] += sum(output.count(word) for word in RETRIES)
-        print(f"  run {number + 1} of {rounds}: {seconds:.2f} s", flush=True)
-    figures["fleet_wall_vs_one"] = growth[SIZES[-1]] / growth[1]
-    (BENCH / "connection_fleet.svg").write_text(drawing(growth))
-    box.testbed("remove", ",".join(FLEET))
-    return figures
+    for name, rival in (("ssh", ways.SSH), ("pct_remote", ways.REMOTE), ("mitogen", ways.MITOGEN)):
+        ratio(f"playbook_vs_{name}", f"playbook_seconds: {ways.OURS}", f"playbook_seconds: {rival}")
+        ratio(f"playbook_plain_vs_{name}", f"playbook_seconds: {ways.PLAIN}", f"playbook_seconds: {rival}")
+    for what in ("copy50", "copy500", "fetch50", "fetch500"):
+        ratio(f"{what}_vs_raw", f"{what}_seconds: raw", f"{what}_seconds: {ways.OURS}")
+    ratio("fleet_wall_vs_one", f"growth_seconds: {SIZES[-1]}", f"growth_seconds: {1:2}")
+    return {name: round(value, 4) for name, value in figures.items()}
 
 
 def drawing(growth: dict[int, float]) -> str:
@@ -326,41 +246,74 @@ def drawing(growth: dict[int, float]) -> str:
     )
 
 
+# --- the program
+
+
+@contextmanager
+def box_is_up(fleet: bool) -> Iterator[Box]:
+    """The box with what the works need; it and the containers are gone afterwards where they were not there before."""
+    box = Box()
+    was_up = box.is_up()
+    made = [ways.VMID, *(ways.FLEET if fleet else ())]
+    box.testbed("up")
+    try:
+        ways.prepare(box)
+        if fleet:
+            box.testbed("create", ",".join(ways.FLEET))
+            box.testbed("fresh", ",".join(ways.FLEET), "--from", prepared.snapshot("python"))
+        yield box
+    finally:
+        if was_up or os.environ.get("KEEP_TESTBED"):
+            box.testbed("remove", ",".join(made))
+        else:
+            box.testbed("down")
+
+
+def write(times: Times) -> dict[str, float]:
+    figures = figures_of(times)
+    for name, content in (("connection_times", times), ("connection", figures)):
+        (ways.BENCH / f"{name}.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+    growth = {size: figures[f"growth_seconds: {size:2}"] for size in SIZES if f"growth_seconds: {size:2}" in figures}
+    if growth:
+        (ways.BENCH / "connection_fleet.svg").write_text(drawing(growth))
+    return figures
+
+
 def main() -> None:
+    rounds = dict.fromkeys(("playbook", "setup", "copy50", "copy500", "play50", "play500", "growth"), 5) | {"fleet": 20}
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement")
-    parser.add_argument("--fleet-rounds", type=int, default=20)
-    parser.add_argument("--only", choices=["playbook", "files", "setup", "fleet"], action="append")
+    parser.add_argument("works", nargs="*", metavar="WORK", help=f"all, or some of {', '.join(rounds)}")
+    parser.add_argument("--rounds", type=int, help="rounds of each work; otherwise 5, and 20 of fleet")
+    parser.add_argument(
+        "--remote-rounds", type=int, default=99, help="at most so many of proxmox_pct_remote: 2 minutes each"
+    )
+    parser.add_argument("--more", action="store_true", help="add to the times of earlier runs")
     options = parser.parse_args()
-    parts = options.only or ["playbook", "setup", "files", "fleet"]
-    BENCH.mkdir(parents=True, exist_ok=True)
-    install_rivals()
+    if unknown := set(options.works) - set(rounds):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; works are {', '.join(rounds)}")
+    works = options.works or list(rounds)
+    ways.BENCH.mkdir(parents=True, exist_ok=True)
+    kept = ways.BENCH / "connection_times.json"
+    times: Times = json.loads(kept.read_text()) if kept.exists() and (options.works or options.more) else {}
+    if not options.more:
+        times = {work: values for work, values in times.items() if work not in works}
     init_plugin_loader([str(CHECKOUT / "build" / "tree")])
-    result = BENCH / "connection.json"
-    figures: dict[str, float] = json.loads(result.read_text()) if options.only and result.exists() else {}
-    with box_is_up() as box:
-        prepare(box)
-        write_inventory(box)
-        who = contestants()
-        for part in parts:
-            print(part, flush=True)
-            if part == "playbook":
-                figures |= measure_playbook(who, options.rounds)
-            elif part == "setup":
-                seconds = measure(who, SETUP, min(3, options.rounds))
-                figures |= {f"setup_seconds: {name}": value for name, value in seconds.items()}
-            elif part == "files":
-                figures |= measure_files(box, who, options.rounds)
-            else:
-                figures |= measure_fleet(box, who["pct_exec"], options.fleet_rounds)
-        box.testbed("remove", VMID)
-    figures = {name: round(value, 4) for name, value in figures.items()}
-    result.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+    with box_is_up(fleet=bool({"growth", "fleet"} & set(works))) as box:
+        bench = Bench(box, options.remote_rounds)
+        for work in works:
+            bench.times = times.setdefault(work, {})
+            run: Callable[[int], None] = getattr(bench, work)
+            count = options.rounds or rounds[work]
+            for number in range(count):
+                print(f"{work} (round {number + 1} of {count}): {run.__doc__}", flush=True)
+                run(number)
+                write(times)
+    figures = write(times)
     width = max(map(len, figures))
     print("\nThe node's pct is a stand-in with the real one's start-up cost.\n")
     for name, value in sorted(figures.items()):
         print(f"{name:{width}}  {value:10.3f}")
-    print(f"\n{result.relative_to(CHECKOUT)}")
+    print(f"\n{(ways.BENCH / 'connection.json').relative_to(CHECKOUT)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
 
+from testbed import state
 from tests import prepared
 from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.connection_link import Link, links
@@ -123,9 +126,14 @@ def test_a_command_of_many_kilobytes(link: Link) -> None:
     assert link.out(f"printf %s {text} | wc -c").split() == [b"60000"]
 
 
-def test_a_command_beyond_the_limit_is_a_clear_error(guest: Container, connect: Any) -> None:
+@pytest.mark.parametrize("length", [100_000, 200_000])
+def test_a_command_beyond_the_limit_is_a_clear_error(root_link: Link, length: int) -> None:
+    """The runner takes more than the node's login shell does, and what it can't start goes the plain way."""
+    if root_link.plugin.get_option("runner") and length < 1 << 17:
+        assert root_link.sh("#" + "x" * length) == (0, b"", b"")
+        return
     with pytest.raises(AnsibleError, match="too long for a command line"):
-        connect(guest.vmid, pct_runner=False).sh("x" * 200_000)
+        root_link.sh("x" * length)
 
 
 # --- surroundings
@@ -275,8 +283,8 @@ def alone(box: Box) -> Iterator[Link]:
     box.testbed("remove", container.vmid)
 
 
-def runner_goes(box: Box, vmid: str, seconds: float = 40) -> bool:
-    deadline = time.monotonic() + seconds
+def runner_goes(box: Box, vmid: str) -> bool:
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if box.attach(vmid, "ls -d /run/pct_exec-* || grep -l ^/usr/bin/python3 /proc/[0-9]*/cmdline").returncode:
             return True
@@ -285,11 +293,12 @@ def runner_goes(box: Box, vmid: str, seconds: float = 40) -> bool:
 
 
 def test_reset_makes_the_runner_go(box: Box, alone: Link) -> None:
+    alone.plugin.set_option("runner_idle", 300)
     alone.python("pass")
     before = alone.resident
     alone.plugin.reset()
     assert (before, alone.resident) == (True, False)
-    assert runner_goes(box, alone.vmid, 5)
+    assert runner_goes(box, alone.vmid)
     assert alone.python("print(1)") == (0, b"1\n", b"")
 
 
@@ -459,6 +468,24 @@ def test_a_login_without_sudo_is_told_what_to_add(guest: Container, connect: Any
         connect(guest.vmid, ansible_user="operator", pct_runner=False).sh("true")
 
 
+def test_through_a_jump_host(box: Box, guest: Container, connect: Any, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    folder = box.layout.client
+    config.write_text(
+        f"IdentityFile {folder}/id_ed25519\nIdentitiesOnly yes\nBatchMode yes\nStrictHostKeyChecking yes\n"
+        f"UserKnownHostsFile {folder}/known_hosts\nGlobalKnownHostsFile /dev/null\n"
+    )
+    port = state.load_ports(box.layout)[box.layout.node("pve2").sshd_port_key]
+    link = connect(guest.vmid, ansible_ssh_common_args=f"-F {config} -J root@127.0.0.1:{port}")
+    assert link.python("print(1)") == (0, b"1\n", b"")
+    assert link.resident
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"-F {config} -J root@127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(AnsibleConnectionFailure, match="via ssh"):
+            connect(guest.vmid, ansible_ssh_common_args=nowhere).sh("true")
+
+
 LOCAL = """\
 import sys
 from ansible.plugins.loader import connection_loader, init_plugin_loader
@@ -477,16 +504,25 @@ for runner in (True, False):
 """
 
 
-def test_on_the_node_itself_no_ssh_is_needed(box: Box, guest: Container) -> None:
-    site = next((CHECKOUT / ".venv-core219" / "lib").glob("python3.*")) / "site-packages"
-    system = "/usr/bin/" + site.parent.name
-    if not Path(system).exists():
-        pytest.skip(f"the node has no {system}, which could use the ansible-core at hand")
-    if box.node("test", "-d", str(site)).returncode:
-        pytest.skip(f"the node has a /tmp, /home and /root of its own, so it does not see {site}")
-    result = box.node(
-        system, "-c", LOCAL, str(CHECKOUT / "build" / "tree"), guest.vmid, environment={"PYTHONPATH": str(site)}
-    )
+@pytest.fixture
+def controller(box: Box) -> Iterator[tuple[str, str]]:
+    """ansible-core and the collection in the home of the node's root: a Python that runs them, and their folder."""
+    packages = next((CHECKOUT / ".venv-core219" / "lib").glob("python3.*")) / "site-packages"
+    python = "/usr/bin/" + packages.parent.name
+    if box.node(python, "--version").returncode:
+        pytest.skip(f"the node has no {python}, which could use the ansible-core at hand")
+    folder = box.layout.nodes[0].folder / "root" / "controller"
+    ignored = shutil.ignore_patterns("__pycache__", "ansible_test", "pip", "tests")
+    shutil.copytree(packages, folder, ignore=ignored)
+    collection = folder / "ansible_collections" / "proxmox_gpu" / "training"
+    shutil.copytree(CHECKOUT / "plugins", collection / "plugins", ignore=ignored)
+    yield python, "/root/controller"
+    shutil.rmtree(folder)
+
+
+def test_on_the_node_itself_no_ssh_is_needed(box: Box, guest: Container, controller: tuple[str, str]) -> None:
+    python, folder = controller
+    result = box.node(python, "-c", LOCAL, folder, guest.vmid, environment={"PYTHONPATH": folder})
     name = guest.run("hostname").strip()
     expected = f"(255, b'{name}\\n0\\n', b'')\n(0, b'42\\n', b'')\nTrue\n"
     assert result.stdout == expected * 2, result.stderr

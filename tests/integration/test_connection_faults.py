@@ -28,7 +28,7 @@ from tests.integration.connection_link import Link, links
 
 VMID = 315
 pytestmark = pytest.mark.timeout(600)
-QUICK = 15  # seconds, on a loaded machine, for what must not hang
+QUICK = 30  # seconds, on a loaded machine, for what must not hang: the tasks themselves take 100
 
 both = pytest.mark.parametrize("runner", [True, False], ids=["resident", "plain"])
 
@@ -199,7 +199,7 @@ def test_frozen_is_noticed_and_nothing_runs_later(
     started = time.monotonic()
     with pytest.raises(AnsibleConnectionFailure, match=f"Container {VMID} on node pve1 is frozen; .*lxc-unfreeze"):
         link.sh("touch /tmp/ran_later")
-    assert time.monotonic() - started < 2 * QUICK
+    assert time.monotonic() - started < QUICK
     box.node("lxc-unfreeze", "-n", guest.vmid)
     assert link.sh("sleep 1; test -e /tmp/ran_later")[0] == 1
 
@@ -220,8 +220,8 @@ def test_frozen_behind_pct_ends_in_time(box: Box, guest: Container, connect: Any
 def test_frozen_while_a_task_waits_for_output(box: Box, guest: Container, connect: Any) -> None:
     """A task that is frozen and thawed goes on; the runner's silence alone ends nothing."""
     link = established(connect, guest.vmid, True)
-    task = Background(lambda: link.sh("sleep 1; echo woken"))
-    wait_for(lambda: runs_inside(box, "sleep 1"), "the task runs")
+    task = Background(lambda: link.sh("sleep 5; echo woken"))
+    wait_for(lambda: runs_inside(box, "sleep 5"), "the task runs")
     box.node("lxc-freeze", "-n", guest.vmid)
     time.sleep(2)
     box.node("lxc-unfreeze", "-n", guest.vmid)
@@ -259,7 +259,7 @@ def test_the_nodes_sshd_dies_during_a_task_which_is_never_run_twice(
     wait_for(lambda: guest.exists("/root/ran"), "the task runs")
     cut_links(box)
     with pytest.raises(AnsibleConnectionFailure):
-        task.result(30)
+        task.result()
     assert guest.run("cat /root/ran") == "x"
     sleeping = "for p in /proc/[0-9]*; do test $(readlink $p/exe) = /usr/bin/python3.11 && cat $p/wchan; done"
     wait_for(lambda: "nanosleep" not in guest.attach(sleeping).stdout, "the task's process is ended")
@@ -393,10 +393,10 @@ def test_a_worker_that_dies_leaves_nothing_running(
             stderr=log,
         )
         try:
-            wait_for(lambda: runs_inside(box, "sleep 104"), "the task runs", 40)
+            wait_for(lambda: runs_inside(box, "sleep 104"), "the task runs")
             for worker in Path(f"/proc/{play.pid}/task/{play.pid}/children").read_text().split():
                 os.kill(int(worker), getattr(signal, name))
-            wait_for(lambda: not runs_inside(box, "sleep 104"), "the task's process is ended", 40)
+            wait_for(lambda: not runs_inside(box, "sleep 104"), "the task's process is ended")
         finally:
             play.kill()
             play.wait()

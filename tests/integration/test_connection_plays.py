@@ -187,13 +187,16 @@ RESTART = """
   tasks:
     - ansible.builtin.ping:
     - name: Restart at the node
-      ansible.builtin.shell: sleep 1; pct stop {{ pct_vmid }}; sleep 3; pct start {{ pct_vmid }}
+      # Once the next task's process is there. The brackets keep grep from finding itself.
+      ansible.builtin.shell: >-
+        until grep -qzx '20[.]25' /proc/[0-9]*/cmdline; do sleep 0.1; done;
+        pct stop {{ pct_vmid }}; sleep 3; pct start {{ pct_vmid }}
       args: {executable: /bin/sh}
       delegate_to: pve1
       async: 60
       poll: 0
     - name: Sleep into the restart
-      ansible.builtin.command: sleep 20
+      ansible.builtin.command: sleep 20.25
       ignore_unreachable: true
       register: slept
     - ansible.builtin.wait_for_connection: {delay: 1, sleep: 1, timeout: 60}

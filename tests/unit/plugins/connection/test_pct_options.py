@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,8 @@ from ansible.errors import AnsibleError
 from ansible.playbook.play_context import PlayContext
 from ansible.plugins.connection import ssh
 from ansible.plugins.loader import connection_loader
+
+CHECKOUT = Path(__file__).resolve().parents[4]
 
 # Of file transfer by sftp and scp, which pct_exec never does.
 UNUSED = {"ssh_transfer_method", "sftp_batch_mode", "sftp_executable", "scp_executable"}
@@ -99,3 +105,31 @@ def test_different_keys_and_logins_never_share_a_connection(tmp_path: Any) -> No
         one.set_options(var_options={**base, **variables})
         sockets.add(one.masters.socket(0))
     assert len(sockets) == 6
+
+
+def test_a_new_process_finds_every_part_compiled(tmp_path: Path) -> None:
+    """Ansible loads the plugin anew for each task."""
+    program = (
+        "import sys\n"
+        "from ansible.plugins.loader import connection_loader, init_plugin_loader\n"
+        "from ansible.playbook.play_context import PlayContext\n"
+        "init_plugin_loader([sys.argv[1]])\n"
+        "connection_loader.get('proxmox_gpu.training.pct_exec', PlayContext())\n"
+        "print(*(name.rpartition('.')[2] for name in sys.modules if '.plugin_utils._pct_' in name))\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(CHECKOUT / "build" / "tree")],
+        env=environment | {"PYTHONPYCACHEPREFIX": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    parts = set(result.stdout.split())
+    assert "_pct_container" in parts
+    assert {path.name.split(".")[0] for path in tmp_path.rglob("_pct_*.pyc")} == parts
+
+
+def test_synchronize_names_what_to_use_instead(plugin: Any) -> None:
+    """ansible.posix.synchronize puts the connection's transport into the sentence with which it refuses."""
+    assert "use ansible.builtin.copy" in plugin.transport
