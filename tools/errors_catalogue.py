@@ -59,6 +59,17 @@ for real in a container by a recipe of `tests/integration/cases`; of the others 
 """
 
 
+REPAIRS_HEAD = """
+## Who repairs it
+
+Of {all} messes that the recipes make, `provision` repairs {ours}: afterwards diagnose finds nothing, a second run
+changes nothing, and the host has the packages and files of one that was never damaged. The others:
+
+| recipe | finding | why `provision` does not |
+|---|---|---|
+"""
+
+
 def catalogue() -> ModuleType:
     """The catalogue with all rules read into it."""
     if CHAIN.partition(".")[0] not in sys.modules:
@@ -97,6 +108,19 @@ def coverage(reports: list[dict[str, Any]], recipes: dict[int, list[str]]) -> st
     return COVERAGE_HEAD.format(covered=count, all=len(reports)) + "\n".join(lines) + "\n"
 
 
+def repairs(folder: Path = CASES) -> str:
+    """The part of docs/diagnose_coverage.md that says of each recipe who repairs it."""
+    messes = [
+        (f"{path.stem}: {case['name']}", case)
+        for path in sorted(folder.glob("*.yml"))
+        for case in yaml.safe_load(path.read_text(encoding="utf-8")) or []
+        if case["finding"] != "nothing"
+    ]
+    ours = [name for name, case in messes if case.get("repair", "provision") == "provision"]
+    rows = [f"| {name} | {case['finding']} | {case['reason']} |" for name, case in messes if name not in ours]
+    return REPAIRS_HEAD.format(ours=len(ours), all=len(messes)) + "\n".join(rows) + "\n"
+
+
 def load_reports() -> list[dict[str, Any]]:
     return list(yaml.safe_load(REPORTS.read_text(encoding="utf-8")))
 
@@ -133,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     check = parser.parse_args(arguments).check
     pages = {
         PAGE: page(catalogue(), proofs()),
-        COVERAGE: coverage(load_reports(), recipes_of_rows()),
+        COVERAGE: coverage(load_reports(), recipes_of_rows()) + repairs(),
     }
     stale = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:

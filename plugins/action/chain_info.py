@@ -11,6 +11,7 @@ from typing import Any
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain import finding as findings_of
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain import links as chain
@@ -39,7 +40,9 @@ class ActionModule(ActionBase):
         facts, seconds = self._observe(sections, desired, variables)
         host = str(variables.get("inventory_hostname") or "HOST")
         vmid = str(variables.get("pct_vmid") or variables.get("proxmox_vmid") or "VMID")
-        return {**conclude(desired, facts, links, host, vmid), "seconds": seconds}
+        result = {**conclude(desired, facts, links, host, vmid), "seconds": seconds}
+        # All facts are some hundred lines a host: -v shows what chain_report makes of them, -vv the facts themselves.
+        return result if Display().verbosity > 1 else {**result, "_ansible_verbose_override": True}
 
     def _links(self) -> list[str]:
         wanted = self._task.args.get("links") or []

@@ -44,7 +44,8 @@ class ActionModule(ActionBase):
         )
         host = str((task_vars or {}).get("inventory_hostname") or "this host")
         fleet = options["fleet"] if options["fleet"] is not None else {host: options["chain"]}
-        text = rendered(fleet, options["format"], options["fleet"] is not None, _width(), _paint)
+        details = Display().verbosity > 0
+        text = rendered(fleet, options["format"], options["fleet"] is not None, _width(), _paint, details)
         if options["display"]:
             Display().display(text)
         result: dict[str, Any] = {"changed": False, "summary": _report.summary(fleet)}
@@ -68,16 +69,19 @@ class ActionModule(ActionBase):
         return True
 
 
-def rendered(fleet: Mapping[str, _report.Chain], form: str, short: bool, width: int, paint: _report.Paint) -> str:
-    """The report of all hosts. short: of the table the summary line alone, because each host has printed its own."""
+def rendered(
+    fleet: Mapping[str, _report.Chain], form: str, short: bool, width: int, paint: _report.Paint, details: bool = False
+) -> str:
+    """The report of all hosts. short: of the table the summary alone, because each host has printed its own."""
     if form == "json":
         return _report.as_json(fleet)
     if form == "markdown":
         sections = [_report.markdown(host, chain) for host, chain in fleet.items()]
         return "\n".join([f"# Training hosts\n\n{_report.summary(fleet)}\n", *sections])
     if short:
-        return _report.summary(fleet)
-    return "\n\n".join(_report.table(host, chain, width, paint) for host, chain in fleet.items())
+        holds = all(not chain.get("cause") for chain in fleet.values())
+        return _report.summary(fleet) if holds else f"{_report.legend(width)}\n\n{_report.summary(fleet)}"
+    return "\n\n".join(_report.table(host, chain, width, paint, details) for host, chain in fleet.items())
 
 
 def _failure(fleet: Mapping[str, _report.Chain], states: list[str]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from ._observe.host import Host
 from ._pip_errors import explain
 from ._run_limited import run_limited
 
-STAMP = "proxmox_gpu.json"
 CONSTRAINTS = "constraints.txt"
 LOCK = ".proxmox_gpu.lock"
 
@@ -68,7 +67,7 @@ class Environment:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def observe(self) -> tuple[dict[str, str], Torch]:
-        """({normalised name: version}, torch); a distribution that pip did not finish is none."""
+        """({normalised name: version}, torch); a distribution that pip did not finish, or that is damaged, is none."""
         facts = torch.observe(Host(), {"environment_path": self.path})
         if facts.get("broken_python"):
             broken = facts["broken_python"]
@@ -77,22 +76,27 @@ class Environment:
                 f"{self.path} away, and it is made anew"
             )
         installed = dict(facts.get("distributions") or {})
-        for folder in self._broken():
+        for folder in self._broken(facts):
             installed.pop(normalise(os.path.basename(folder).partition("-")[0]), None)
         problem = facts.get("problem") or (None if not facts.get("version") or "torch" in installed else "unfinished")
-        companions = tuple(one["name"] for one in facts.get("requirements") or ())
+        companions = {one["name"]: one["spec"] for one in facts.get("requirements") or ()}
         return installed, Torch(facts.get("version"), facts.get("cuda"), problem, companions)
+
+    def lacking(self, installed: Mapping[str, str]) -> dict[str, str]:
+        """{name: wish} of what the distributions need that is not there."""
+        needs = [distributions.lacking(Host(), folder, dict(installed)) for folder in self._site_packages()]
+        return {need["name"]: need["spec"] for found in needs for need in found}
 
     def unfinished(self) -> bool:
         """Whether an installation by this module was interrupted."""
-        return (Host().read_json(f"{self.path}/{STAMP}") or {}).get("state") == "making"
+        return (Host().read_json(f"{self.path}/{torch.STAMP}") or {}).get("state") == "making"
 
     def _site_packages(self) -> list[str]:
         return distributions.folders(Host(), self.path, self.python)[:1]
 
-    def _broken(self) -> list[str]:
-        """Metadata folders that pip did not finish: it writes RECORD last."""
-        found = []
+    def _broken(self, facts: Mapping[str, Any]) -> list[str]:
+        """Metadata folders that pip did not finish (it writes RECORD last), or whose libraries are damaged."""
+        found = [str(one["metadata"]) for one in facts.get("damaged") or ()]
         for folder in self._site_packages():
             for name in os.listdir(folder):
                 path = os.path.join(folder, name)
@@ -155,15 +159,15 @@ class Environment:
             yield
 
     def _stamp(self, state: str) -> None:
-        temporary = f"{self.path}/{STAMP}.new"
+        temporary = f"{self.path}/{torch.STAMP}.new"
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump({"schema": 1, "state": state}, file)
-        os.replace(temporary, f"{self.path}/{STAMP}")
+        os.replace(temporary, f"{self.path}/{torch.STAMP}")
 
     def _make(self) -> None:
         """The environment itself, with pip in it; one that was interrupted is finished."""
         if not os.path.isfile(self.python):
-            strangers = set(os.listdir(self.path)) - {STAMP, LOCK, "pyvenv.cfg", "bin", "lib", "lib64", "include"}
+            strangers = set(os.listdir(self.path)) - {torch.STAMP, LOCK, "pyvenv.cfg", "bin", "lib", "lib64", "include"}
             if strangers:
                 raise Refused(
                     f"{self.path} exists and is no Python environment (it holds {sorted(strangers)[0]}); move it away, "
@@ -175,7 +179,7 @@ class Environment:
 
     def _clean(self) -> None:
         """Remove what an interrupted pip left, so that it installs again instead of trusting the metadata."""
-        unfinished = self._broken()
+        unfinished = self._broken(torch.observe(Host(), {"environment_path": self.path}))
         if self.observe()[1].problem:
             unfinished += [
                 path for folder in self._site_packages() for path in Host().find(f"{folder}/torch-*.dist-info")

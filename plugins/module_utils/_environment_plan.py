@@ -23,23 +23,27 @@ from ._observe.distributions import normalise
 class Torch:
     """The torch that is installed. ``version`` None: none. ``cuda`` None: a CPU build. ``problem``: half installed.
 
-    ``companions``: the distributions that torch pins by exact version (CUDA libraries, triton); they move with it.
+    ``companions``: what torch pins (CUDA libraries, triton) with its wish for each; they move with it.
     """
 
     version: str | None = None
     cuda: str | None = None
     problem: str | None = None
-    companions: tuple[str, ...] = ()
+    companions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Wish:
-    """``torch``: a version ("2.14.1") or clauses (">=2.13,<2.15"). ``packages``: the same by name, "" for any."""
+    """``torch``: a version ("2.14.1") or clauses (">=2.13,<2.15"). ``packages``: the same by name, "" for any.
+
+    ``keep_installed``: a package that is there is a good one, whatever its version.
+    """
 
     torch: str
     packages: Mapping[str, str] = field(default_factory=dict)
     cpu_only: bool = False
     replace_torch: bool = False
+    keep_installed: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,18 +76,24 @@ def requirement(name: str, wish: str) -> str:
     return f"{name}{wish}" if wish[0] in "=<>!~" else f"{name}=={wish}"
 
 
-def plan(installed: Mapping[str, str], torch: Torch, wish: Wish) -> Plan:
-    """``installed`` maps normalised names to versions."""
+def plan(installed: Mapping[str, str], torch: Torch, wish: Wish, lacking: Mapping[str, str] | None = None) -> Plan:
+    """``installed`` maps normalised names to versions, ``lacking`` what the installed ones need and is not there to the
+    versions that they need."""
     refused = _refusal(torch, wish)
     if refused:
         return Plan(refused=refused)
     packages = {normalise(name): str(version) for name, version in wish.packages.items()}
-    wanted = {
-        name: version
-        for name, version in packages.items()
-        if name not in installed or not satisfies(installed[name], version)
-    }
     moves_torch = _moves_torch(torch, wish)
+    astray = {} if moves_torch else _astray(installed, torch)
+    wanted = {
+        **(lacking or {}),
+        **astray,
+        **{
+            name: version
+            for name, version in packages.items()
+            if name not in installed or not (wish.keep_installed or satisfies(installed[name], version))
+        },
+    }
     if not wanted and not moves_torch:
         return Plan()
     movable = {name for name in wanted if name in installed}
@@ -122,6 +132,11 @@ def _moves_torch(torch: Torch, wish: Wish) -> bool:
     if torch.version is None or torch.problem:
         return True
     return not satisfies(torch.version, wish.torch) or (not torch.cuda and not wish.cpu_only)
+
+
+def _astray(installed: Mapping[str, str], torch: Torch) -> dict[str, str]:
+    """What torch pins and another installation moved or removed."""
+    return {name: spec for name, spec in torch.companions.items() if not satisfies(installed.get(name), spec)}
 
 
 def _torch_requirement(wish: Wish) -> str:

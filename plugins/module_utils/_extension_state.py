@@ -149,7 +149,8 @@ class State:
         if changes:
             listed = ", ".join(f"{field} was {_short(before)}, is {_short(now)}" for field, before, now in changes)
             return f"the installed one was built for another set ({listed})"
-        gone = [module["name"] for module in found["modules"] if not module["exists"] or module.get("problem")]
+        wrong = ("problem", "exchanged")
+        gone = [one["name"] for one in found["modules"] if not one["exists"] or any(one.get(name) for name in wrong)]
         return f"its compiled module {gone[0]} is missing or damaged" if gone else None
 
     def shown(self, wanted: bool = False) -> str:

@@ -99,16 +99,21 @@ output:
 
 import os
 import re
+import shutil
 import tempfile
 import time
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._apt_errors import AptProblem, Context, explain
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.repository import list_name
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._run_limited import run_limited
 
 LISTS = "/var/lib/apt/lists"
 LOCK_POLL_SECONDS = 2
+#: The problem that apt ended with, if any, and what it printed.
+Answer = tuple[t.Optional[AptProblem], str]  # noqa: UP045  # evaluated on Python 3.9 too
 
 
 def command(source: str | None, proxy: str | None) -> list[str]:
@@ -137,15 +142,41 @@ def forget(problem: AptProblem) -> None:
             os.unlink(path)
 
 
-def update(module: AnsibleModule, context: Context) -> tuple[AptProblem | None, str]:
+def kept_index(entry: str) -> list[str]:
+    """The files that apt keeps of an entry's addresses."""
+    stems = [list_name(url) for line in re.findall(r"(?m)^URIs:(.*)$", entry) for url in line.split()]
+    return [name for name in os.listdir(LISTS) if any(name.startswith(stem) for stem in stems)]
+
+
+def move(names: list[str], start: str, end: str) -> None:
+    for name in names:
+        shutil.move(os.path.join(start, name), os.path.join(end, name))
+
+
+def without_index(names: list[str], again: t.Callable[[], Answer]) -> Answer:
+    """Once more without what apt keeps. Where the server answers "not modified", apt judges the copy that it has, and
+    one that was damaged here would stay damaged for ever. It is put back when it was not to blame."""
+    with tempfile.TemporaryDirectory() as aside:
+        move(names, LISTS, aside)
+        problem, output = again()
+        if problem:
+            move(names, aside, LISTS)
+    return problem, output
+
+
+def update(module: AnsibleModule, context: Context) -> Answer:
     """Run apt until it is not locked out any more; the problem it ended with, if any, and its output."""
+    entry = module.params["entry"]
     with tempfile.NamedTemporaryFile("w", suffix=".sources") as file:  # the name tells apt the format
-        file.write(module.params["entry"] or "")
+        file.write(entry or "")
         file.flush()
-        return run_unlocked(module, context, file.name if module.params["entry"] else None)
+        source = file.name if entry else None
+        problem, output = run_unlocked(module, context, source)
+        kept = kept_index(entry) if problem and problem.kind == "bad_signature" and entry else []
+        return without_index(kept, lambda: run_unlocked(module, context, source)) if kept else (problem, output)
 
 
-def run_unlocked(module: AnsibleModule, context: Context, source: str | None) -> tuple[AptProblem | None, str]:
+def run_unlocked(module: AnsibleModule, context: Context, source: str | None) -> Answer:
     arguments = command(source, module.params["proxy"])
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
     give_up = time.monotonic() + module.params["lock_timeout"]

@@ -96,6 +96,7 @@ from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import SSLValidationError, open_url
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils import _cuda_keyring as keyring_of
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 
 # NVIDIA's package has 4 kB; what is far larger is something else.
 LARGEST_DEB = 1 << 20
@@ -129,6 +130,16 @@ def install(module: AnsibleModule, key: bytes) -> None:
     module.atomic_move(temporary, path)
 
 
+def publish(module: AnsibleModule) -> bool:
+    """Whether the keyring, or its folder, had to be opened to apt's own user."""
+    path = module.params["path"]
+    private = Host().private(path) is not None
+    if private and not module.check_mode:
+        for place, bits in ((os.path.dirname(path), 0o755), (path, 0o644)):
+            os.chmod(place, os.stat(place).st_mode | bits)
+    return private
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -148,7 +159,7 @@ def main() -> None:
     try:
         before = keyring_of.held(read(module.params["path"]))
         if set(before) & set(wanted):
-            module.exit_json(changed=False, fingerprints=before)
+            module.exit_json(changed=publish(module), fingerprints=before)
         after = wanted
         if not module.check_mode:
             deb = download(source, module.params["timeout"]) if module.params["url"] else read(source)

@@ -56,7 +56,7 @@ options:
     description: Packages of the distribution that builds need, at whatever version it offers.
     type: list
     elements: str
-    default: [g++, ninja-build]
+    default: [g++, python3-dev, ninja-build]
   gcc:
     description: Version of the container's gcc. Not compared if it is not given.
     type: str
@@ -296,7 +296,7 @@ def main() -> None:
             "extensions": {"type": "list", "elements": "dict", "default": []},
             "extra_packages": {"type": "list", "elements": "str", "default": []},
             "versions": {"type": "dict", "default": {}},
-            "build_packages": {"type": "list", "elements": "str", "default": ["g++", "ninja-build"]},
+            "build_packages": {"type": "list", "elements": "str", "default": ["g++", "python3-dev", "ninja-build"]},
             "gcc": {"type": "str"},
             "glibc": {"type": "str"},
         },

@@ -20,6 +20,8 @@ description:
   - The pins are kept in C(constraints.txt) of the environment and named in its C(pip.conf), so that a C(pip install) by
     hand does not move them either.
   - An installation that was interrupted is finished. Two at once are kept apart.
+  - What an installed package needs and somebody took away is put back, and so are libraries of torch and of what it is
+    pinned to that are gone or cut short, as after a full disk.
 options:
   path:
     description: The environment.
@@ -45,6 +47,12 @@ options:
     default: false
   replace_torch:
     description: Whether a torch that is there may be replaced when it is another one than the wished.
+    type: bool
+    default: false
+  keep_installed:
+    description:
+      - Whether a package that is installed is a good one whatever its version, so that O(packages) names versions for
+        missing ones alone.
     type: bool
     default: false
   installer:
@@ -169,6 +177,7 @@ def main() -> None:
             "packages": {"type": "dict", "default": {}},
             "cpu_only": {"type": "bool", "default": False},
             "replace_torch": {"type": "bool", "default": False},
+            "keep_installed": {"type": "bool", "default": False},
             "installer": {"type": "str", "choices": ["pip", "uv"], "default": "pip"},
             "index_url": {"type": "str"},
             "extra_index_urls": {"type": "list", "elements": "str", "default": []},
@@ -194,11 +203,11 @@ def main() -> None:
         log_path=given["log_path"],
     )
     packages = {name: str(version if version is not None else "") for name, version in given["packages"].items()}
-    wish = Wish(given["torch"], packages, given["cpu_only"], given["replace_torch"])
+    wish = Wish(given["torch"], packages, given["cpu_only"], given["replace_torch"], given["keep_installed"])
     environment = Environment(given["path"].rstrip("/"), given["python"], settings)
     try:
         before, torch = environment.observe()
-        wanted = plan(before, torch, wish)
+        wanted = plan(before, torch, wish, environment.lacking(before))
         if wanted.refused:
             raise Refused(wanted.refused.format(path=environment.path))
         to_do = bool(wanted.requirements) or environment.unfinished()

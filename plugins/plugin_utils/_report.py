@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.links import LINKS, STATES
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.links import HOLDING, LINKS, STATES
 
 Chain = Mapping[str, Any]
 Paint = Callable[[str, str], str]
@@ -34,18 +34,32 @@ COLOURS = {
     "broken": "bright red",
 }
 _LINK, _STATE = 12, 15
+#: Below the reports of a run in which something does not hold, for who reads one for the first time.
+LEGEND = (
+    "Fast training hangs on the links above, each on those before it. The first one that does not hold is the cause: "
+    "repair it, and what follows from it goes away. A link holds when it is ok or not_applicable; absent: something is "
+    "not there; broken: it is there and cannot work; drifted: it works today and is not what was wanted; unknown: it "
+    "could not be found out, which is never taken for good. Each [id] is explained in docs/errors.md."
+)
 
 
 def plain(text: str, _state: str) -> str:
     return text
 
 
-def table(host: str, chain: Chain, width: int = 100, paint: Paint = plain) -> str:
-    """One line a link and below it the cause, what it costs and what to run; nothing wider than width."""
+def table(host: str, chain: Chain, width: int = 100, paint: Paint = plain, details: bool = False) -> str:
+    """One line a link and below it the cause, what it costs and what to run; nothing wider than width.
+
+    details: also what each finding that does not hold expected and saw.
+    """
     lines = [f"{host}: {headline(chain)}"]
     for link, entry in _ordered(chain):
         lines += _row(link, entry, _notes(chain, link), width, paint)
-    return "\n".join([*lines, *_conclusion(chain, width)])
+    return "\n".join([*lines, *_conclusion(chain, width), *(_details(chain, width) if details else [])])
+
+
+def legend(width: int = 100) -> str:
+    return "\n".join(_wrapped(LEGEND, width))
 
 
 def headline(chain: Chain) -> str:
@@ -93,9 +107,8 @@ def _conclusion(chain: Chain, width: int) -> list[str]:
     if cause.get("remedy"):
         rows.append(("run", str(cause["remedy"])))
     if sum(not entry["holds"] for entry in (chain.get("links") or {}).values()) > 1 and _ours(cause):
-        rows.append(
-            ("or", f"{str(cause['remedy']).partition(' --tags')[0]} (repairs every link that a role can repair)")
-        )
+        rows.append(("or", str(cause["remedy"]).partition(" --tags")[0]))
+        rows.append(("", "(which repairs every link that a role can repair)"))
     for other in others(chain):
         rows.append(("also", f"{other['sentence']} {other['remedy'] or ''}".rstrip()))
     lines = [""]
@@ -104,6 +117,20 @@ def _conclusion(chain: Chain, width: int) -> list[str]:
         texts = [text] if name in ("run", "or") and text.startswith("ansible-playbook") else _wrapped(text, width - 10)
         lines += [f"  {name:<8}{texts[0]}", *[" " * 10 + more for more in texts[1:]]]
     return lines
+
+
+def _details(chain: Chain, width: int) -> list[str]:
+    """For each finding that does not hold its id, and what was expected, seen, and where."""
+    lines = [""]
+    for item in chain.get("findings") or []:
+        if item["state"] in HOLDING:
+            continue
+        lines.append(f"  [{item['id']}]")
+        for name in ("expected", "observed", "evidence", "remedy"):
+            if item.get(name):
+                texts = _wrapped(str(item[name]), width - 14)
+                lines += [f"    {name:<10}{texts[0]}", *[" " * 14 + more for more in texts[1:]]]
+    return lines if len(lines) > 1 else []
 
 
 def _ours(cause: Mapping[str, Any]) -> bool:

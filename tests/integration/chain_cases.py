@@ -33,6 +33,12 @@ WISHES = {
     "cuda_extensions_gpu_targets": ["9.0"],
     "cuda_extensions_shared_wheelhouse": "",
 }
+STATE = r"""
+dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' | grep -v '  *[rp][cn] *$'
+ls /opt/training/lib/python3.11/site-packages | grep 'dist-info$'
+cd / && md5sum etc/environment etc/profile etc/profile.d/* root/.bashrc root/.profile etc/apt/sources.list* \
+    etc/apt/sources.list.d/* etc/apt/preferences.d/* etc/apt/apt.conf.d/* usr/share/keyrings/* 2>/dev/null; true
+"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Case:
     variables: dict[str, Any] = field(default_factory=dict)
     repair: str = "provision"
     repair_variables: dict[str, Any] = field(default_factory=dict)
+    differs: tuple[str, ...] = ()
     reason: str = ""
 
     @property
@@ -164,8 +171,8 @@ class Ward:
         path.write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         return path
 
-    def diagnose(self, cases: list[Case]) -> dict[str, dict[str, Any]]:
-        """{identity: chain} of these cases' hosts."""
+    def diagnose(self, cases: list[Case], check: bool = False) -> dict[str, dict[str, Any]]:
+        """{identity: chain} of these cases' hosts. check: in check mode, in which no report is written."""
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
         wishes = {"diagnose_format": "json", "diagnose_path": str(report), "diagnose_fail_on": []}
@@ -173,15 +180,17 @@ class Ward:
             "proxmox_gpu.training.diagnose",
             limit=",".join(map(self.host, cases)),
             extra_vars=wishes,
+            check=check,
             arguments=("-i", str(self.variables()), "--forks", FORKS),
             timeout=1200,
         )
-        assert report.exists(), result.output[-4000:]
-        hosts = json.loads(report.read_text())["hosts"]
+        assert report.exists() != check, result.output[-4000:]
+        text = result.output if check else report.read_text()
+        hosts = json.JSONDecoder().raw_decode(text[text.index("{\n") :])[0]["hosts"]
         return {case.identity: hosts[self.host(case)] for case in cases}
 
     def provision(self, cases: list[Case]) -> dict[str, dict[str, int]]:
-        """{identity: recap} of these cases' hosts: ok, changed, failed, unreachable."""
+        """{identity: recap} of these cases' hosts: ok, changed, failures, unreachable."""
         result = self.box.run_playbook(
             "proxmox_gpu.training.provision",
             limit=",".join(map(self.host, cases)),
@@ -190,6 +199,12 @@ class Ward:
         )
         (self.folder / "provision.txt").write_text(result.output)
         return {case.identity: result.recap[self.host(case)] for case in cases}
+
+    def state(self, case: Case) -> set[str]:
+        """What a repair must not touch unasked, a line each: packages, holds, Python packages, a person's own files."""
+        done = self.box.attach(self.vmids[case.identity], "/bin/sh -s", stdin=STATE)
+        assert done.returncode == 0, f"{case.identity}: {done.stderr}"
+        return set(done.stdout.splitlines())
 
     def remove(self) -> None:
         self.box.testbed("remove", ",".join(str(vmid) for vmid in self.vmids.values()))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,11 +18,29 @@ from tests.integration.chain_cases import Case, Ward
 CASES = chain_cases.load()
 MESSES = [case for case in CASES if not case.harmless]
 REPAIRED = [case for case in MESSES if case.repair == "provision"]
+#: What a repaired host is compared with.
+[FINISHED] = [case for case in CASES if case.name == "a finished host"]
+#: A host of each kind: without python3, stopped, broken, good. None of them is repaired, so that the order is free.
+CHECKED = [
+    case
+    for case in CASES
+    if case.name in ("a bare container without python3", "the container is stopped", "a CPU build of torch")
+] + [FINISHED]
 #: Where there is no GPU, nothing can be proven: the one thing that a repaired host still lacks.
 LEFT = ["proof.no_gpu"]
 
 every = pytest.mark.parametrize("case", MESSES, ids=lambda case: case.identity)
 repaired = pytest.mark.parametrize("case", REPAIRED, ids=lambda case: case.identity)
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What provision did to the hosts that it can repair, by case: two runs of it, and a look in between."""
+
+    first: dict[str, dict[str, int]]
+    chains: dict[str, dict[str, Any]]
+    second: dict[str, dict[str, int]]
+    states: dict[str, set[str]]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +85,42 @@ def test_diagnose_says_what_to_do(case: Case, diagnosed: dict[str, dict[str, Any
     assert remedy
     assert "HOST" not in remedy
     assert "VMID" not in remedy
+
+
+@pytest.fixture(scope="module")
+def repairs(ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> Repairs:
+    first, chains, second = ward.provision(REPAIRED), ward.diagnose(REPAIRED), ward.provision(REPAIRED)
+    return Repairs(first, chains, second, {case.identity: ward.state(case) for case in [*REPAIRED, FINISHED]})
+
+
+@pytest.mark.timeout(2400)
+@repaired
+def test_provision_repairs_it(case: Case, repairs: Repairs) -> None:
+    recap = repairs.first[case.identity]
+    assert (recap["failures"], recap["unreachable"]) == (0, 0)
+    assert recap["changed"] > 0
+    left = [one for one in repairs.chains[case.identity]["findings"] if one["state"] not in ("ok", "not_applicable")]
+    assert [one["id"] for one in left] == LEFT, left[0]["sentence"]
+
+
+@repaired
+def test_a_second_provision_changes_nothing(case: Case, repairs: Repairs) -> None:
+    recap = repairs.second[case.identity]
+    assert (recap["failures"], recap["unreachable"], recap["changed"]) == (0, 0, 0)
+
+
+@repaired
+def test_the_repair_touched_nothing_else(case: Case, repairs: Repairs) -> None:
+    """The host is now what an untouched finished one is, but for what the case names."""
+    other = repairs.states[case.identity] ^ repairs.states[FINISHED.identity]
+    assert [line for line in sorted(other) if not any(word in line for word in case.differs)] == []
+
+
+def test_check_mode_says_the_same(ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> None:
+    said = ward.diagnose(CHECKED, check=True)
+    assert {name: chain["links"] for name, chain in said.items()} == {
+        case.identity: diagnosed[case.identity]["links"] for case in CHECKED
+    }
 
 
 def test_each_case_that_nobody_repairs_says_why() -> None:

@@ -12,6 +12,7 @@ import os
 import platform
 from typing import Any
 
+from . import system
 from .host import Host
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
@@ -39,6 +40,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "memory_limit_bytes": memory_limit(host),
         "cpu_limit": cpu_limit(host),
         "disk": disk(host, wishes.get("environment_path") or "/opt"),
+        "system": system.observe(host, wishes.get("environment_path") or "/opt"),
     }
 
 

@@ -41,7 +41,8 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
 def extension(host: Host, name: str, version: str, folders: list[str], environment: dict[str, Any]) -> dict[str, Any]:
     folder, metadata = located(host, name, version, folders)
     record = host.read_json(f"{folder}/{metadata}/{RECORD}")
-    modules = [module(host, folder, path) for path in compiled(host.read(f"{folder}/{metadata}/RECORD") or "")]
+    files = compiled(host.read(f"{folder}/{metadata}/RECORD") or "")
+    modules = [module(host, folder, path, size) for path, size in files.items()]
     return {
         "version": version,
         "location": f"{folder}/{metadata}",
@@ -60,13 +61,17 @@ def located(host: Host, name: str, version: str, folders: list[str]) -> tuple[st
     return (folders or [""])[0], ""
 
 
-def compiled(record: str) -> list[str]:
-    """The shared objects that a distribution installed, from its RECORD, relative to the folder that holds it."""
-    return [row[0] for row in csv.reader(record.splitlines()) if row and row[0].endswith(".so")]
+def compiled(record: str) -> dict[str, int | None]:
+    """{shared object: bytes} of a distribution, from its RECORD, relative to the folder that holds it."""
+    rows = [row for row in csv.reader(record.splitlines()) if row and row[0].endswith(".so")]
+    return {row[0]: int(row[2]) if len(row) > 2 and row[2].isdigit() else None for row in rows}
 
 
-def module(host: Host, folder: str, path: str) -> dict[str, Any]:
-    """{name, file, exists, gpu_targets, problem}; the targets are read from the file's own headers."""
+def module(host: Host, folder: str, path: str, recorded: int | None = None) -> dict[str, Any]:
+    """{name, file, exists, gpu_targets, problem, exchanged}; the targets are read from the file's own headers.
+
+    exchanged: the file is not the one that was installed, by its size.
+    """
     file = f"{folder}/{path}"
     match = _MODULE.match(path)
     stem = (match.group(1) or match.group(2)) if match else path
@@ -81,6 +86,7 @@ def module(host: Host, folder: str, path: str) -> dict[str, Any]:
             facts["gpu_targets"] = list(_elf.gpu_targets(host.path(file)))
         except (_elf.ElfError, OSError) as error:
             facts["problem"] = str(error)
+        facts["exchanged"] = recorded is not None and host.size(file) != recorded
     return facts
 
 

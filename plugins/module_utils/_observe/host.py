@@ -21,16 +21,20 @@ from typing import Any, NamedTuple
 
 #: What every program is run with: English texts, and no settings of whoever logged in.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "HOME": "/"}
+_FIELDS = ("Package: ", "Status: ", "Version: ", "Depends: ", "Pre-Depends: ", "Provides: ")
 #: Files of the collection in the container.
 STATE = "/var/lib/proxmox_gpu"
 
 
 class Package(NamedTuple):
-    """One package of dpkg's: its version, whether it is fully installed, and whether apt must leave it alone."""
+    """One package of dpkg's: its version, whether it is fully installed, whether apt must leave it alone, and its
+    relations as dpkg writes them."""
 
     version: str
     installed: bool
     held: bool
+    depends: str = ""
+    provides: str = ""
 
 
 class Output(NamedTuple):
@@ -82,6 +86,26 @@ class Host:
 
     def is_file(self, path: str) -> bool:
         return os.path.isfile(self.path(path))
+
+    def size(self, path: str) -> int | None:
+        """Bytes of a file, links followed; None where there is none."""
+        try:
+            return os.stat(self.path(path)).st_size
+        except OSError:
+            return None
+
+    def private(self, path: str) -> str | None:
+        """What keeps other users from reading a file: "it has mode 0600", "its folder has mode 0700"; None for
+        nothing."""
+        folder = os.path.dirname(path)
+        for name, place, needed in (("it", path, stat.S_IROTH), ("its folder", folder, stat.S_IXOTH)):
+            try:
+                mode = os.stat(self.path(place)).st_mode
+            except OSError:
+                return None
+            if not mode & needed:
+                return f"{name} has mode {stat.S_IMODE(mode):04o}"
+        return None
 
     def executable(self, path: str) -> bool:
         return os.path.isfile(self.path(path)) and os.access(self.path(path), os.X_OK)
@@ -153,13 +177,16 @@ def parse_dpkg_status(text: str) -> dict[str, Package]:
     for stanza in text.split("\n\n"):
         values = {}
         for line in stanza.splitlines():
-            if line.startswith(("Package: ", "Status: ", "Version: ")):
+            if line.startswith(_FIELDS):
                 name, _colon, value = line.partition(": ")
                 values[name] = value.strip()
         words = values.get("Status", "").split()
         if "Package" not in values or len(words) != 3 or words[2] in ("not-installed", "config-files"):
             continue
-        package = Package(values.get("Version", ""), words[2] == "installed", words[0] == "hold")
+        depends = ", ".join(values[name] for name in ("Pre-Depends", "Depends") if name in values)
+        package = Package(
+            values.get("Version", ""), words[2] == "installed", words[0] == "hold", depends, values.get("Provides", "")
+        )
         known = found.get(values["Package"])
         if known is None or not known.installed:
             found[values["Package"]] = package

@@ -57,6 +57,15 @@ def blocked(found: dict[str, list[dict[str, Any]]], names: tuple[str, ...]) -> b
     return all(any(matches(patterns, name) for patterns in banned) for name in names)
 
 
+def forbidding(found: dict[str, list[dict[str, Any]]], name: str) -> dict[str, Any] | None:
+    """{file, package, priority} of the first record by which apt never installs a package of this name."""
+    for file, records in found.items():
+        for record in records:
+            if record["priority"] < 0 and matches(record["package"], name):
+                return {"file": file, "package": record["package"], "priority": record["priority"]}
+    return None
+
+
 def matches(patterns: str, name: str) -> bool:
     """Whether a Package field (names, globs, /expressions/) means this package."""
     for pattern in patterns.split():

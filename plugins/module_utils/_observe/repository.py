@@ -45,10 +45,10 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         facts["index"] = index
         facts["signature"] = signature(host, index["release"], facts["keyring"])
         if wishes.get("network"):
-            # Imported when somebody asks for it: TLS alone costs more than the rest of this section.
+            # Imported when somebody asks for it: the texts of apt's errors take longer to compile than all else here.
             from . import network
 
-            facts["network"] = network.fetch(f"{first['uri'].rstrip('/')}/InRelease", wishes.get("proxy"))
+            facts["network"] = network.fetch(host, first)
     return facts
 
 
@@ -89,6 +89,7 @@ def keyring(host: Host, signed_by: str | None) -> dict[str, Any]:
     return {
         "path": ", ".join(files) or None,
         "exists": all(host.is_file(path) for path in files),
+        "private": next((problem for problem in map(host.private, files) if problem), None),
         **keys,
         "fingerprints": keys["fingerprints"] + named,
     }

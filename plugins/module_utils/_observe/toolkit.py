@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import pins, repository
+from . import pins, repository, shells
 from .host import Host
 
 #: Where compilers are installed: NVIDIA's packages and runfile, the distribution, conda, pip.
@@ -47,7 +47,6 @@ DRIVER_NAME = re.compile(
 )
 _RELEASE = re.compile(r"release (\d+\.\d+), V(\d+\.\d+\.\d+)")
 _SERIES = re.compile(rb"^Package: cuda-nvcc-(\d+-\d+)$", re.MULTILINE)
-_HOME = re.compile(r"^\s*(?:export\s+)?(CUDA_HOME|CUDA_PATH)=[\"']?([^\"'\s#;]*)", re.MULTILINE)
 
 
 def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
@@ -61,6 +60,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     homes = cuda_homes(host)
     default = default_nvcc(host, nvccs, homes)
     files = pins.files(host)
+    offered = series(host, str(wishes.get("mirror") or ""))
     return {
         "packages": packages,
         "drivers": sorted(n for n, package in host.packages.items() if package.installed and DRIVER_NAME.match(n)),
@@ -71,7 +71,8 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "cuda_link": host.realpath("/usr/local/cuda") if host.exists("/usr/local/cuda") else None,
         "pins": files,
         "drivers_blocked": pins.blocked(files, ("cuda-drivers", "nvidia-driver", "nvidia-open")),
-        "series": series(host, str(wishes.get("mirror") or "")),
+        "series": offered,
+        "forbidden": {name: record for name in offered if (record := pins.forbidding(files, f"cuda-nvcc-{name}"))},
     }
 
 
@@ -108,14 +109,11 @@ def compiler(host: Host, path: str, real: str, packages: list[str]) -> dict[str,
 def cuda_homes(host: Host) -> list[dict[str, Any]]:
     """[{file, name, value, usable}] of the start-up files that set CUDA_HOME for whoever logs in."""
     found = []
-    files = ["/etc/environment", "/etc/profile", "/etc/bash.bashrc", *host.find("/etc/profile.d/*.sh")]
-    files += ["/root/.profile", "/root/.bash_profile", "/root/.bashrc"]
-    for file in files:
-        for name, value in _HOME.findall(host.read(file, 1 << 20) or ""):
-            # What a shell must expand is not judged, except for the slip that leaves a colon in front.
-            if "$" not in value or value.startswith(("$CUDA_HOME:", "${CUDA_HOME}:")):
-                usable = host.executable(f"{value.rstrip('/')}/bin/nvcc")
-                found.append({"file": file, "name": name, "value": value, "usable": usable})
+    for item in shells.assignments(host, "CUDA_HOME", "CUDA_PATH"):
+        value = item["value"]
+        # What a shell must expand is not judged, except for the slip that leaves a colon in front.
+        if "$" not in value or value.startswith(("$CUDA_HOME:", "${CUDA_HOME}:")):
+            found.append({**item, "usable": host.executable(f"{value.rstrip('/')}/bin/nvcc")})
     return found
 
 
@@ -123,16 +121,18 @@ def default_nvcc(host: Host, nvccs: list[dict[str, Any]], homes: list[dict[str, 
     """The compiler that a build by hand takes, as torch looks for it: CUDA_HOME, PATH, /usr/local/cuda."""
     # The files are in the order in which a login reads them: the last one wins.
     usable = [item for item in homes if item["usable"]][-1:]
-    places = [(f"{item['value'].rstrip('/')}/bin/nvcc", f"{item['name']} in {item['file']}") for item in usable]
+    places: list[tuple[str, str, str | None]] = [
+        (f"{item['value'].rstrip('/')}/bin/nvcc", f"{item['name']} in {item['file']}", item["file"]) for item in usable
+    ]
     on_path = host.which("nvcc")
-    places += [(on_path, "first on PATH")] if on_path else []
-    places += [("/usr/local/cuda/bin/nvcc", "where /usr/local/cuda points")]
-    for path, reason in places:
+    places += [(on_path, "first on PATH", None)] if on_path else []
+    places += [("/usr/local/cuda/bin/nvcc", "where /usr/local/cuda points", None)]
+    for path, reason, file in places:
         real = host.realpath(path)
         for nvcc in nvccs:
             if nvcc["realpath"] == real:
-                home = path.rpartition("/bin/")[0]
-                return {"path": path, "realpath": real, "home": home, "version": nvcc["version"], "reason": reason}
+                found = {"path": path, "realpath": real, "home": path.rpartition("/bin/")[0]}
+                return {**found, "version": nvcc["version"], "reason": reason, "file": file}
     return None
 
 

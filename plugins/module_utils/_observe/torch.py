@@ -9,19 +9,19 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 from typing import Any
 
-from . import distributions
+from . import distributions, shells
 from .host import Host
 
 #: Where people keep environments; looked through only when torch is not where it should be.
 ELSEWHERE = ("/opt/*", "/opt/*/envs/*", "/root/*", "/root/.venv", "/root/*/envs/*", "/home/*/*", "/home/*/*/envs/*",
              "/srv/*", "/usr/local", "/usr")  # fmt: skip
+#: What module python_environment leaves in an environment that it made.
+STAMP = "proxmox_gpu.json"
 _ASSIGNMENT = re.compile(r"^(__version__|cuda|hip|debug)\s*(?::[^=]+)?=\s*(.+?)\s*$", re.MULTILINE)
 _ABI = re.compile(r"_GLIBCXX_USE_CXX11_ABI=([01])")
-_SPEC = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?\s*\(?\s*((?:==|~=)[^;)\s]+)\)?\s*(?:;\s*(.*))?$")
 
 
 def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +40,14 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     facts.update(torch_facts(host, path, folders))
     if not facts["version"] and not facts.get("problem"):
         facts["elsewhere"] = elsewhere(host, path)
+    if folders and not host.exists(f"{path}/conda-meta"):
+        libraries = ["torch", *[need["name"] for need in facts.get("requirements") or []]]
+        facts["damaged"] = distributions.damaged(host, folders[0], libraries)
+    if folders:
+        facts["astray"] = shells.astray(host, folders[0])
+    facts["managed"] = host.is_file(f"{path}/{STAMP}")
+    if facts["managed"] and folders:
+        facts["lacking"] = distributions.lacking(host, folders[0], facts["distributions"])
     return facts
 
 
@@ -80,7 +88,7 @@ def torch_facts(host: Host, path: str, folders: list[str]) -> dict[str, Any]:
             "cuda": values.get("cuda"),
             "hip": values.get("hip"),
             "cxx11_abi": cxx11_abi(host, folder),
-            "requirements": [] if host.exists(f"{path}/conda-meta") else requirements(host, folder, records),
+            "requirements": [] if host.exists(f"{path}/conda-meta") else pins(host, folder, records),
         }
         problem = half_installed(records, [name for name in remains if "orch" in name], values.get("__version__"))
         recorded = records or [name for name in host.names(folder) if re.match(r"torch-.+egg-(info|link)$", name)]
@@ -121,43 +129,10 @@ def cxx11_abi(host: Host, folder: str) -> bool | None:
     return None if library is None else b"__cxx1112basic_string" in library
 
 
-def requirements(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
-    """[{name, spec}] that torch is pinned to on this machine, from its METADATA."""
-    text = host.read(f"{folder}/{records[0]}/METADATA") if records else None
-    python = re.search(r"/python(3\.\d+)/", folder + "/")
-    found = []
-    for line in (text or "").splitlines():
-        if not line:
-            break  # the description follows
-        if line.startswith("Requires-Dist: "):
-            match = _SPEC.match(line[len("Requires-Dist: ") :])
-            if match and applies(match.group(3) or "", python.group(1) if python else ""):
-                found.append({"name": distributions.normalise(match.group(1)), "spec": match.group(2)})
-    return found
-
-
-def applies(marker: str, python: str) -> bool:
-    """Whether a marker is true on this machine for Python "3.11"; False for what this does not understand (extras)."""
-    values = {"platform_system": "Linux", "sys_platform": "linux", "platform_machine": platform.machine()}
-    for clause in marker.replace("(", " ").replace(")", " ").split(" and "):
-        words = clause.strip().split(" ", 2)
-        if words == [""]:
-            continue
-        if len(words) != 3:
-            return False
-        wanted = words[2].strip("\"' ")
-        if words[0] == "python_version":
-            if not python or not _compares(python, words[1], wanted):
-                return False
-        elif words[0] not in values or words[1] != "==" or values[words[0]] != wanted:
-            return False
-    return True
-
-
-def _compares(python: str, operator: str, wanted: str) -> bool:
-    have, want = ([int(part) for part in text.split(".")[:2] if part.isdigit()] for text in (python, wanted))
-    results = {"<": have < want, "<=": have <= want, ">": have > want, ">=": have >= want, "==": have == want}
-    return results.get(operator, False)
+def pins(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
+    """[{name, spec}] of what torch is pinned to: exact versions, and those that may differ in the last number."""
+    found = distributions.requirements(host, folder, records[0]) if records else []
+    return [need for need in found if need["spec"].startswith(("==", "~="))]
 
 
 def elsewhere(host: Host, path: str) -> list[str]:

@@ -34,3 +34,33 @@ own_pip() {
     PIP_CONFIG_FILE=/dev/null /opt/training/bin/pip --quiet --disable-pip-version-check \
         --cert /etc/ssl/certs/ca-certificates.crt "$@"
 }
+
+# A web server or proxy on 127.0.0.1 that answers every request with one status: answer STATUS PORT [PEM].
+answer() {
+    cat > /run/answer.py <<'END'
+import http.server, ssl, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(int(sys.argv[1]))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[2])), Answer)
+if len(sys.argv) > 3:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[3])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+END
+    setsid python3 /run/answer.py "$@" </dev/null >/dev/null 2>&1 &
+    for _try in 1 2 3 4 5 6 7 8 9 10; do
+        python3 -c "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1)" "$2" 2>/dev/null &&
+            return
+        sleep 0.3
+    done
+    return 1
+}
+
+# Let the entry name another place: entry_at URL.
+entry_at() {
+    sed -i "s#^URIs: .*/compute/cuda/repos#URIs: $1/compute/cuda/repos#" /etc/apt/sources.list.d/cuda*.sources
+}

@@ -13,6 +13,7 @@ from ..finding import Finding
 from ..links import ABSENT, BROKEN, DRIFTED, OK
 from ..look import Look
 from ..tables import distributions
+from . import _base_system
 
 FITS = entry("base.ok", OK, "{system} on {machine}, with everything that apt and Ansible need.", cause="")
 PYTHON_MISSING = entry(
@@ -87,7 +88,13 @@ def judge(look: Look) -> Iterable[Finding]:
     if facts.get("python_missing"):
         yield PYTHON_MISSING.finding(expected="python3", observed="none", evidence="command -v python3")
         return
-    findings = [*_system(facts), *_packages(look, facts), *_configuration(look, facts), *_resources(look, facts)]
+    findings = [
+        *_system(facts),
+        *_base_system.judge(facts),
+        *_packages(look, facts),
+        *_configuration(look, facts),
+        *_resources(look, facts),
+    ]
     system = (facts.get("os") or {}).get("pretty_name") or "an unknown system"
     yield from findings or [FITS.finding(system=system, machine=facts.get("machine"))]
 

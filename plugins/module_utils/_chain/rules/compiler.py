@@ -20,7 +20,6 @@ from ..versions import major, numbers
 from . import extensions, toolkit
 
 REPAIR = provision("cuda_toolkit")
-BOOTSTRAP = provision("bootstrap")
 
 #: What a key's part is called in a sentence.
 PARTS = {"torch": "torch", "cuda": "torch's CUDA", "nvcc": "nvcc", "gcc": "gcc", "glibc": "glibc", "python": "Python"}
@@ -36,7 +35,7 @@ NO_GCC = entry(
     ABSENT,
     "There is no C compiler (gcc) in the container: no extension can be built, and Triton fails at its first kernel.",
     cause="A minimal container template has no compiler, and Triton compiles a small C module when training begins.",
-    remedy=BOOTSTRAP,
+    remedy=REPAIR,
     rests_on=("reach", "base"),
 )
 NO_GXX = entry(
@@ -52,7 +51,7 @@ NO_HEADERS = entry(
     ABSENT,
     "Python.h of Python {python} is missing, so no extension compiles and Triton fails at its first kernel.",
     cause="The development package of the Python that the environment was made with is not installed.",
-    remedy=BOOTSTRAP,
+    remedy=REPAIR,
     rests_on=("reach", "base", "torch"),
 )
 GCC_TOO_NEW = entry(

@@ -61,6 +61,14 @@ MODULE_MISSING = entry(
     cause="The file was deleted, or the package was built with its CUDA part switched off.",
     remedy=REPAIR,
 )
+MODULE_EXCHANGED = entry(
+    "extensions.module_damaged",
+    BROKEN,
+    "{file}, the compiled part of {name} {version}, is not the file that was built here any more, so importing it may "
+    "fail ('undefined symbol') or crash.",
+    cause="The disk was full, somebody copied a file over it, or another installation wrote there without a record.",
+    remedy=REPAIR,
+)
 TARGET_MISSING = entry(
     "extensions.gpu_target_missing",
     BROKEN,
@@ -117,6 +125,10 @@ def _judge_one(look: Look, wanted: dict[str, Any]) -> Finding:
     gone = [module["name"] for module in facts.get("modules") or [] if not module.get("exists")]
     if gone:
         return MODULE_MISSING.finding(modules=", ".join(gone), evidence=facts.get("location"), **words)
+    damaged = [one for one in facts.get("modules") or [] if one.get("exchanged") or one.get("problem")]
+    if damaged and facts.get("record"):
+        file = damaged[0]["file"]
+        return MODULE_EXCHANGED.finding(file=file.rpartition("/")[2], evidence=file, **words)
     if wanted["version"] and not satisfies(version, wanted["version"]) and _must_match(look, facts):
         return VERSION_DIFFERS.finding(wanted=wanted["version"], expected=wanted["version"], observed=version, **words)
     missing = _missing_target(look, facts)

@@ -96,6 +96,14 @@ KEYRING_MISSING = entry(
     cause="cuda-keyring was removed or its keyring emptied while the entry stayed.",
     remedy=REPAIR,
 )
+KEYRING_PRIVATE = entry(
+    "repository.keyring_unreadable",
+    BROKEN,
+    "{file} is signed by {keyring}, which apt's own user _apt may not read ({problem}), so apt refuses the repository "
+    "(NO_PUBKEY) although the key is right.",
+    cause="The keyring was written under a strict umask (077), or copied with root's rights alone.",
+    remedy=REPAIR,
+)
 WRONG_KEY = entry(
     "repository.wrong_key",
     BROKEN,
@@ -130,9 +138,18 @@ NOT_FETCHED = entry(
 UNREACHABLE = entry(
     "repository.unreachable",
     UNKNOWN,
-    "{url} did not answer from the container: {problem}.",
-    cause="No route, a proxy that is not set (cuda_repository_proxy), a missing CA, or the mirror is down.",
-    remedy="Set cuda_repository_proxy or cuda_repository_mirror if this host needs one, then: " + REPAIR,
+    "{url} did not answer apt just now: {problem}.",
+    cause="No route, a name that does not resolve, a mirror that is down or being published: it may pass by itself.",
+    remedy="Try again later; set cuda_repository_proxy or cuda_repository_mirror if this host needs one, then: "
+    + REPAIR,
+)
+REFUSED = entry(
+    "repository.refused",
+    BROKEN,
+    "apt cannot fetch {url}: {problem}.",
+    cause="A proxy that wants a login, a certificate that is not trusted here, a mirror without this repository, a "
+    "login page, or a keyring that apt's own user may not read.",
+    remedy="Do what the sentence says, then: " + REPAIR,
 )
 OTHER_MIRROR = entry(
     "repository.other_mirror",
@@ -240,6 +257,8 @@ def _key_of(look: Look, facts: dict[str, Any], item: dict[str, Any]) -> Iterable
     if not held:
         problem = keyring.get("problem") or "holds no key" if keyring.get("exists") else "does not exist"
         yield KEYRING_MISSING.finding(file=item["file"], keyring=name, problem=problem, evidence=name, expected=wanted)
+    elif keyring.get("private"):
+        yield KEYRING_PRIVATE.finding(file=item["file"], keyring=name, problem=keyring["private"], evidence=name)
     elif not set(held) & set(wanted):
         retired = [distributions.RETIRED_KEYS[key] for key in held if key in distributions.RETIRED_KEYS]
         yield WRONG_KEY.finding(
@@ -260,7 +279,9 @@ def _fetched(look: Look, facts: dict[str, Any], item: dict[str, Any]) -> Finding
         return LOCAL.finding(url=url)
     network = facts.get("network") or {}
     if network.get("error"):
-        return UNREACHABLE.finding(url=url, problem=network["error"], evidence=f"GET {url}InRelease")
+        kind = UNREACHABLE if network.get("transient") else REFUSED
+        words = {"observed": network.get("kind"), "evidence": f"apt-get update, of {network.get('url')} alone"}
+        return kind.finding(url=url, problem=network["error"], **words)
     signature = facts.get("signature") or {}
     if signature.get("verified") is False:
         return BAD_SIGNATURE.finding(url=url, problem=signature.get("problem"), evidence=signature.get("evidence"))

@@ -18,6 +18,8 @@ from ..versions import major, minor
 
 ROLE = "cuda_toolkit"
 REPAIR = provision(ROLE)
+#: Where the role tells login shells of the compiler.
+PROFILE = "/etc/profile.d/proxmox_gpu_cuda.sh"
 
 FITS = entry("toolkit.ok", OK, "nvcc {version} at {home}, of the CUDA that torch was built with.", cause="")
 MINOR_DIFFERS = entry(
@@ -60,6 +62,14 @@ NOT_OFFERED = entry(
     remedy="Set cuda_toolkit_policy to same_major if a series of the same major is offered, or choose a torch for one "
     "of "
     "{series} (torch_environment_torch), then: " + REPAIR,
+)
+FORBIDDEN = entry(
+    "toolkit.forbidden",
+    BROKEN,
+    "{file} forbids apt to install CUDA's compiler (Package: {package}, Pin-Priority: {priority}), so "
+    "cuda-nvcc-{series} has 'no installation candidate'.",
+    cause="Somebody wanted to keep drivers out, and the record means more packages than those.",
+    remedy="Take the record out of {file}, or name driver packages alone in it, then: " + REPAIR,
 )
 ABSENT_NVCC = entry(
     "toolkit.absent",
@@ -110,9 +120,17 @@ WRONG_NVCC = entry(
     "toolkit.wrong_nvcc",
     DRIFTED,
     "A build by hand would use {path} (CUDA {found}, {reason}) although the right compiler is at {home}.",
-    cause="The last installed toolkit moves /usr/local/cuda, the distribution's nvcc is first on PATH, or CUDA_HOME "
-    "was set in a start-up file.",
+    cause="The last installed toolkit moves /usr/local/cuda, or the distribution's nvcc is first on PATH.",
     remedy=REPAIR,
+)
+OTHER_CUDA_HOME = entry(
+    "toolkit.other_cuda_home",
+    DRIFTED,
+    "{file} sets CUDA_HOME to {value}, a working toolkit of CUDA {found}, so builds by hand use that one although the "
+    "right compiler is at {home}; builds by the roles do not look at it.",
+    cause="Somebody set CUDA_HOME for another program, or for a torch that was replaced since.",
+    remedy="Decide for whom the line in {file} is: take it out, or set cuda_toolkit_shell_environment to false and "
+    "nobody looks at it any more.",
 )
 BAD_CUDA_HOME = entry(
     "toolkit.bad_cuda_home",
@@ -178,7 +196,7 @@ def _missing(look: Look, facts: dict[str, Any], cuda: str) -> Finding:
         return WRONG_MAJOR.finding(cuda=cuda, found=found, expected=f"{major(cuda)}.x", observed=found)
     if nvccs:
         return BROKEN_NVCC.finding(path=nvccs[0]["path"], problem=nvccs[0].get("problem") or "it prints no version")
-    refused = _not_offered(look, facts, cuda)
+    refused = _not_offered(look, facts, cuda) or _forbidden(facts, cuda)
     return refused or ABSENT_NVCC.finding(
         cuda=cuda, expected=f"nvcc {cuda}", observed="none", evidence="/usr/local/cuda*"
     )
@@ -204,6 +222,12 @@ def _not_offered(look: Look, facts: dict[str, Any], cuda: str) -> Finding | None
     )
 
 
+def _forbidden(facts: dict[str, Any], cuda: str) -> Finding | None:
+    series = str(minor(cuda)).replace(".", "-")
+    record = (facts.get("forbidden") or {}).get(series)
+    return FORBIDDEN.finding(series=series, evidence=record["file"], **record) if record else None
+
+
 def _compiler(look: Look, cuda: str, nvcc: dict[str, Any]) -> Iterable[Finding]:
     version = nvcc["version"]
     if minor(version) != minor(cuda) and look.wish(ROLE, "policy", "same_major") == "exact":
@@ -214,22 +238,30 @@ def _compiler(look: Look, cuda: str, nvcc: dict[str, Any]) -> Iterable[Finding]:
 
 
 def _surroundings(look: Look, facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
+    if look.wish(ROLE, "shell_environment", True):
+        yield from _by_hand(facts, nvcc)
+    if nvcc.get("package"):
+        yield from _mixed(facts, nvcc)
+        yield from _packages(look, facts)
+
+
+def _by_hand(facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
+    """What a build in somebody's shell would find: a start-up file that leads astray, or another nvcc first."""
     for item in facts.get("cuda_homes") or []:
         if not item.get("usable"):
             yield BAD_CUDA_HOME.finding(file=item["file"], value=repr(item["value"]), evidence=item["file"])
     winner = facts.get("default_nvcc") or {}
-    if winner.get("version") and minor(winner["version"]) != minor(nvcc["version"]):
-        yield WRONG_NVCC.finding(
-            path=winner["path"],
-            found=minor(winner["version"]),
-            reason=winner.get("reason") or "first on PATH",
-            home=home_of(nvcc),
-            expected=nvcc["path"],
-            observed=winner["path"],
-        )
-    if nvcc.get("package"):
-        yield from _mixed(facts, nvcc)
-        yield from _packages(look, facts)
+    if not winner.get("version") or minor(winner["version"]) == minor(nvcc["version"]):
+        return
+    words = {"found": minor(winner["version"]), "home": home_of(nvcc)}
+    compared = {"expected": nvcc["path"], "observed": winner["path"]}
+    # The line that a role wrote may be rewritten by it; any other one that works is somebody's decision.
+    if winner.get("file") not in (None, PROFILE):
+        file, value = winner["file"], winner["home"]
+        yield OTHER_CUDA_HOME.finding(file=file, value=value, evidence=file, **words, **compared)
+    else:
+        reason = winner.get("reason") or "first on PATH"
+        yield WRONG_NVCC.finding(path=winner["path"], reason=reason, **words, **compared)
 
 
 def _mixed(facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:

@@ -16,6 +16,8 @@ from ..tables import drivers, torch_builds
 from ..versions import minor, plain, public, satisfies
 
 ROLE = "torch_environment"
+#: A torch that is there is moved only when somebody says so: what was built against it would no longer load.
+REPLACE = provision(ROLE) + " -e torch_environment_replace_torch=true"
 
 FITS = entry("torch.ok", OK, "torch {version} for CUDA {cuda} in {path}.", cause="")
 CPU_WANTED = entry("torch.cpu_only", OK, "torch {version} in {path}; a host without CUDA is wanted.", cause="")
@@ -46,6 +48,13 @@ ABSENT_TORCH = entry(
     cause="torch was never installed in this environment, or another package's installation removed it.",
     remedy=provision(ROLE),
 )
+FILES_DAMAGED = entry(
+    "torch.files_damaged",
+    BROKEN,
+    "{file} of {name} {version} {problem}, so importing torch fails; pip and the metadata still say that all is well.",
+    cause="The disk was full while pip unpacked, or somebody deleted big files to make room.",
+    remedy=provision(ROLE),
+)
 HALF_INSTALLED = entry(
     "torch.half_installed",
     BROKEN,
@@ -59,21 +68,21 @@ CPU_BUILD = entry(
     "torch {version} in {path} is a CPU build: no GPU is used, whatever else is installed, and no CUDA extension can "
     "be compiled against it.",
     cause="pip took torch from the CPU index, or another package's dependency replaced the CUDA build.",
-    remedy=provision(ROLE),
+    remedy=REPLACE,
 )
 ROCM_BUILD = entry(
     "torch.rocm_build",
     BROKEN,
     "torch {version} in {path} is a build for AMD's ROCm and cannot use an NVIDIA GPU.",
     cause="torch was installed from the ROCm index.",
-    remedy=provision(ROLE),
+    remedy=REPLACE,
 )
 VERSION_DIFFERS = entry(
     "torch.version_differs",
     DRIFTED,
     "torch {version} is installed in {path}, and {wanted} is wanted (torch_environment_torch).",
     cause="Another package's installation moved torch, or the wish was changed since.",
-    remedy=provision(ROLE),
+    remedy="Set torch_environment_torch to {keep} to keep what is there, or replace it: " + REPLACE,
 )
 DRIVER_TOO_OLD = entry(
     "torch.driver_too_old",
@@ -98,6 +107,23 @@ DEPENDENCY_MOVED = entry(
     "torch {version} was released with {wanted}, and the environment has {have}: torch may not import, or "
     "fail at the first kernel.",
     cause="A later pip install moved or removed a library that torch is pinned to.",
+    remedy=provision(ROLE),
+)
+LED_ASTRAY = entry(
+    "torch.led_astray",
+    DRIFTED,
+    "{file} sets {name} to {value}, so whatever a login shell starts takes {holds} from there and not from {path}: it "
+    "may fail, or be slow, although everything in {path} is right.",
+    cause="The variable was set for another program or an older installation, and each login inherits it.",
+    remedy="Take the line out of {file}. If training jobs are to run with it, name the file in "
+    "fast_path_environment_files: then they are judged with it.",
+)
+NEEDED_MISSING = entry(
+    "torch.needed_missing",
+    ABSENT,
+    "{packages} {verb} not installed in {path}, and {by} cannot be imported without; a program may take that for 'not "
+    "installed' and go on slowly.",
+    cause="A package was removed that another one needs, or one was installed with --no-deps.",
     remedy=provision(ROLE),
 )
 PACKAGES_MISSING = entry(
@@ -129,7 +155,13 @@ def judge(look: Look) -> Iterable[Finding]:
         else:
             yield ABSENT_TORCH.finding(path=path, hint=_hint(facts), evidence=facts.get("site_packages"))
         return
-    findings = [*_build(look, facts, path), *_dependencies(facts), *_packages(look, facts, path)]
+    findings = [
+        *_build(look, facts, path),
+        *_damaged(facts),
+        *_dependencies(facts),
+        *_packages(look, facts, path),
+        *_shells(look, facts, path),
+    ]
     yield from findings or [_fits(look, facts, path)]
 
 
@@ -161,7 +193,8 @@ def _build(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
         return
     wanted = look.wish(ROLE, "torch", "")
     if look.explicit(ROLE, "torch") and not satisfies(version, wanted):
-        yield VERSION_DIFFERS.finding(version=version, path=path, wanted=wanted, expected=wanted, observed=version)
+        words = {"version": version, "path": path, "wanted": wanted, "keep": public(version)}
+        yield VERSION_DIFFERS.finding(expected=wanted, observed=version, **words)
     yield from _hardware(look, version, cuda)
 
 
@@ -183,6 +216,13 @@ def _hardware(look: Look, version: str, cuda: str) -> Iterable[Finding]:
             yield GPU_NOT_IN_BUILD.finding(version=version, cuda=cuda, capability=capability)
 
 
+def _damaged(facts: dict[str, Any]) -> Iterable[Finding]:
+    installed = facts.get("distributions") or {}
+    for one in (facts.get("damaged") or [])[:1]:
+        words = {"file": one["file"].rpartition("/")[2], "name": one["name"], "version": installed.get(one["name"])}
+        yield FILES_DAMAGED.finding(problem=one["problem"], evidence=one["file"], **words)
+
+
 def _dependencies(facts: dict[str, Any]) -> Iterable[Finding]:
     installed = facts.get("distributions") or {}
     for requirement in facts.get("requirements") or []:
@@ -201,22 +241,37 @@ def _dependencies(facts: dict[str, Any]) -> Iterable[Finding]:
 
 
 def _packages(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
-    """The packages beside torch. Where nobody asked for them, those alone count that the binding lacks."""
+    """The packages beside torch. In an environment that nobody asked the roles for, those alone count that the binding
+    lacks; versions count where somebody set them."""
     wanted = {**look.wish(ROLE, "packages", {}), **look.wish(ROLE, "extra_packages", {})}
     asked = look.explicit(ROLE, "packages") or look.explicit(ROLE, "extra_packages")
     installed = facts.get("distributions") or {}
-    needed = map(plain, wanted) if asked else _lacking(look.section("binding"))
+    needed = map(plain, wanted) if asked or facts.get("managed") else _lacking(look.section("binding"))
     absent = set(needed) - set(installed)
     missing = [name for name in wanted if plain(name) in absent]
     if missing:
         words = {"packages": ", ".join(missing), "verb": "is" if len(missing) == 1 else "are", "path": path}
         yield PACKAGES_MISSING.finding(evidence=facts.get("site_packages"), **words)
         return
+    needs = [need for need in facts.get("lacking") or [] if need["by"] != "torch"]
+    if needs:
+        words = {"packages": ", ".join(need["name"] for need in needs), "verb": "is" if len(needs) == 1 else "are"}
+        by = ", ".join(sorted({need["by"] for need in needs}))
+        yield NEEDED_MISSING.finding(by=by, path=path, evidence=f"{path}/bin/python -m pip check", **words)
+        return
     for name, version in wanted.items() if asked else ():
         have = installed[plain(name)]
         if not satisfies(have, version):
             words = {"name": name, "version": have, "wanted": version, "path": path}
             yield PACKAGE_DIFFERS.finding(expected=version, observed=have, **words)
+            return
+
+
+def _shells(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
+    known = look.wish("fast_path", "environment_files", [])
+    for item in facts.get("astray") or []:
+        if item["file"] not in known:
+            yield LED_ASTRAY.finding(path=path, evidence=item["file"], **item)
             return
 
 

@@ -163,9 +163,12 @@ def test_report_fails_by_verdict_with_cause_and_remedy() -> None:
     assert not report(chain=chain(hosts.bare_torch()), fail_on=["absent"])[0].get("failed")
 
 
-def test_report_of_a_fleet_is_one_line() -> None:
+def test_report_of_a_fleet_is_a_legend_where_something_is_wrong_and_one_line() -> None:
     _result, printed = report(fleet={"a": chain(), "b": chain(hosts.bare_torch())})
-    assert printed == "2 hosts: 1 unknown, 1 broken (proof.no_gpu: a; repository.absent: b)"
+    assert printed.splitlines()[-1] == "2 hosts: 1 unknown, 1 broken (proof.no_gpu: a; repository.absent: b)"
+    assert "The first one that does not hold is the cause" in " ".join(printed.split())
+    _result, printed = report(fleet={"a": chain(hosts.with_gpu())})
+    assert printed == "1 host: 1 ok"
 
 
 @pytest.mark.parametrize(("form", "begins"), [("json", "{"), ("markdown", "# Training hosts"), ("table", "ct200: ")])

@@ -20,7 +20,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._environment_
     requirement,
 )
 
-CUDA = Torch("2.14.1+cu130", "13.0", None, ("triton", "nvidia-cublas"))
+CUDA = Torch("2.14.1+cu130", "13.0", None, {"triton": "~=3.8.0", "nvidia-cublas": "==13.1.1.3"})
 CPU = Torch("2.14.1+cpu", None)
 NONE = Torch()
 FULL = {"torch": "2.14.1", "triton": "3.8.0", "nvidia-cublas": "13.1.1.3", "transformers": "5.17.0", "numpy": "2.2.6"}
@@ -37,6 +37,21 @@ def test_an_empty_environment_gets_everything_at_once() -> None:
 def test_a_finished_environment_is_left_alone() -> None:
     assert plan(FULL, CUDA, WISH) == Plan()
     assert plan(FULL, CUDA, Wish(">=2.13,<2.15", {"Transformers": ">=5", "numpy": ""})) == Plan()
+
+
+def test_what_others_need_and_what_torch_pins_is_put_back() -> None:
+    have = {**FULL, "triton": "3.4.0"}
+    found = plan(have, CUDA, WISH, {"fla-core": "==0.5.2"})
+    assert found.requirements == ("fla-core==0.5.2", "triton~=3.8.0")
+    assert "triton==3.4.0" not in found.constraints
+    assert not found.installs_torch
+
+
+def test_versions_that_nobody_asked_for_move_nothing() -> None:
+    wish = Wish("2.14.1", {"transformers": "5.24.0", "einops": "0.8.1"}, keep_installed=True)
+    found = plan(FULL, CUDA, wish)
+    assert found.requirements == ("einops==0.8.1",)
+    assert "transformers==5.17.0" in found.constraints
 
 
 def test_adding_one_pins_all_the_others() -> None:
@@ -85,7 +100,7 @@ def test_a_host_without_gpu_keeps_its_cpu_build() -> None:
 
 
 def test_a_half_installed_torch_is_finished_without_being_told() -> None:
-    found = plan({"triton": "3.8.0"}, Torch("2.14.1", "13.0", "its record is missing", ("triton",)), WISH)
+    found = plan({"triton": "3.8.0"}, Torch("2.14.1", "13.0", "its record is missing", {"triton": "~=3.8.0"}), WISH)
     assert found.requirements[0] == "torch==2.14.1,!=2.14.1+cpu"
     assert found.uninstall == ()
 
@@ -120,7 +135,7 @@ _wishes = st.sampled_from(["1.0", "2.0", ">=2", "", "<3,>=1"])
 @given(
     st.dictionaries(_names, _versions),
     st.builds(
-        Torch, st.none() | _versions, st.none() | st.just("13.0"), st.none() | st.just("half"), st.just(("triton",))
+        Torch, st.none() | _versions, st.none() | st.just("13.0"), st.none() | st.just("half"), st.just({"triton": ""})
     ),
     st.builds(
         Wish,

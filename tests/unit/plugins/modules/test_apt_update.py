@@ -74,6 +74,29 @@ def test_a_change_is_a_change_of_the_lists(apt: Apt) -> None:
     assert apt.run()["changed"] is False
 
 
+BADSIG = """Err:1 http://m/debian12 InRelease
+  The following signatures were invalid: BADSIG 28A26D13906D9B87 somebody
+E: The repository 'http://m/debian12  InRelease' is not signed."""
+
+
+def test_an_index_that_was_damaged_here_is_fetched_anew(apt: Apt) -> None:
+    kept, other = apt.lists / "m_debian12_InRelease", apt.lists / "other_InRelease"
+    kept.write_text("tampered with")
+    other.write_text("fine")
+    apt.says(f"[ ! -e {kept} ] || {{ cat <<'END'\n{BADSIG}\nEND\nexit 100; }}")
+    assert apt.run(entry="Types: deb\nURIs: http://m/debian12/\nSuites: /\n")["changed"] is True
+    assert (kept.exists(), other.exists(), len(apt.calls)) == (False, True, 2)
+
+
+def test_a_bad_signature_of_the_server_s_own_is_said_after_one_more_try(apt: Apt) -> None:
+    kept = apt.lists / "m_debian12_InRelease"
+    kept.write_text("the last good one")
+    apt.says(f"cat <<'END'\n{BADSIG}\nEND\nexit 100")
+    entry = "Types: deb\nURIs: http://m/debian12/\nSuites: /\n"
+    assert apt.run(1, entry=entry)["kind"] == "bad_signature"
+    assert (len(apt.calls), kept.read_text()) == (2, "the last good one")
+
+
 def test_check_mode_fetches_nothing(apt: Apt) -> None:
     apt.says("exit 1")
     assert apt.run(_ansible_check_mode=True)["changed"] is False

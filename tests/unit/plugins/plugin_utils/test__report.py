@@ -54,6 +54,15 @@ def test_table_takes_any_sentence(sentence: str, width: int) -> None:
     assert _report.table("ct200", chain, width)
 
 
+def test_details_say_what_was_expected_and_seen() -> None:
+    facts = hosts.provisioned()
+    facts["torch"]["distributions"]["triton"] = "3.4.0"
+    text = _report.table("h", chain_of(facts), details=True)
+    assert "  [torch.dependency_moved]\n    expected  triton~=3.8.0\n    observed  3.4.0\n" in text
+    assert "[torch.ok]" not in text
+    assert "    expected  " not in _report.table("h", chain_of(facts))
+
+
 def test_colour_is_put_around_the_state_alone() -> None:
     text = _report.table("h", chain_of(hosts.bare_torch()), 100, lambda word, state: f"<{state}>{word}</>")
     assert "<absent>absent         </>" in text

@@ -65,6 +65,16 @@ def without_torch(change: Callable[[Facts], Any]) -> Callable[[Facts], Any]:
     return both
 
 
+def system(**changes: Any) -> Callable[[Facts], Any]:
+    """A change of the ground that everything stands on; python3-apt is installed."""
+
+    def change(facts: Facts) -> None:
+        facts["base"]["system"].update(changes)
+        facts["base"]["packages"]["python3-apt"] = "2.6.0"
+
+    return change
+
+
 GPU: dict[str, Any] = {"host": hosts.with_gpu}
 OTHER_NVCC = {**hosts.NVCC, "path": "/usr/bin/nvcc", "version": "12.8.93", "package": "nvidia-cuda-toolkit"}
 MINOR_NVCC = {**hosts.NVCC, "version": "13.2.86", "home": "/usr/local/cuda-13.2", "package": "cuda-nvcc-13-2"}
@@ -91,6 +101,19 @@ CASES = (
         wishes=hosts.wishes(bootstrap_files={"certificates": ["proxmox-gpu-1.crt"], "proxy": ""}),
         words=("bootstrap_ca_certificates",),
     ),
+    Case("base.read_only", system(read_only=["/", "/usr"]), words=("/, /usr are read-only",)),
+    Case("base.no_inodes", system(no_inodes=["/var/tmp"]), words=("/var/tmp has no inodes",)),
+    Case("base.dev_null", system(null="file"), words=("a regular file",)),
+    Case("base.preload", system(preload=["/usr/lib/libgone.so"]), words=("libgone.so",)),
+    Case(
+        "base.tmp_not_writable", system(not_writable=[{"path": "/tmp", "mode": "0755"}]), words=("/tmp has mode 0755",)
+    ),
+    Case(
+        "base.unmet_dependencies",
+        system(unmet=[{"package": "libc6-dev", "needs": "linux-libc-dev"}]),
+        words=("libc6-dev is installed without linux-libc-dev",),
+    ),
+    Case("base.python_apt_broken", system(apt_module=False), words=("3.11.2",)),
     Case("base.disk_low", put("base", disk={"/": {"free_bytes": 1024**3, "total_bytes": 1024**4}}), words=("1.0 GiB",)),
     Case("base.memory_low", put("base", memory_limit_bytes=512 * 1024**2), words=("512 MiB", "1.0 GiB")),
     Case("gpu.ok", nothing, **GPU, words=("1 x NVIDIA H200", "580.95.05")),
@@ -122,6 +145,21 @@ CASES = (
         put("torch", python=None, broken_python={"path": "/opt/training/bin/python", "problem": "points nowhere"}),
     ),
     Case("torch.absent", put("torch", version=None)),
+    Case(
+        "torch.files_damaged",
+        put("torch", damaged=[{"name": "torch", "file": "/x/libtorch_cuda.so", "problem": "holds 5 of its 9 bytes"}]),
+        words=("libtorch_cuda.so of torch 2.14.1 holds 5",),
+    ),
+    Case(
+        "torch.needed_missing",
+        put("torch", managed=True, lacking=[{"name": "fla-core", "spec": "==1", "by": "flash-linear-attention"}]),
+        words=("fla-core is not installed", "flash-linear-attention cannot be imported"),
+    ),
+    Case(
+        "torch.led_astray",
+        put("torch", astray=[{"file": "/etc/environment", "name": "PYTHONPATH", "value": "/srv/old", "holds": "fla"}]),
+        words=("/etc/environment sets PYTHONPATH to /srv/old", "takes fla from there"),
+    ),
     Case("torch.half_installed", put("torch", problem="two versions"), words=("two versions",)),
     Case("torch.cpu_build", put("torch", version="2.14.1+cpu", cuda=None), words=("CPU build",)),
     Case("torch.rocm_build", put("torch", version="2.14.1+rocm7", cuda=None, hip="7.0"), words=("ROCm",)),
@@ -173,11 +211,21 @@ CASES = (
     ),
     Case("repository.unsigned", put("repository", entries=[hosts.entry(options={"trusted": "yes"})])),
     Case("repository.keyring_missing", put("repository", keyrings={hosts.KEYRING: EMPTY_RING})),
+    Case(
+        "repository.keyring_unreadable",
+        put("repository", "keyrings", hosts.KEYRING, private="it has mode 0600"),
+        words=("_apt", "0600"),
+    ),
     Case("repository.wrong_key", put("repository", "keyrings", hosts.KEYRING, fingerprints=["A" * 40])),
     Case("repository.key_refused", put("repository", verifier="sqv"), words=("SHA-1",)),
     Case("repository.bad_signature", put("repository", signature={"verified": False, "problem": "BAD signature"})),
     Case("repository.not_fetched", put("repository", fetched=False)),
-    Case("repository.unreachable", put("repository", network={"error": "it answers 503"}), words=("503",)),
+    Case(
+        "repository.unreachable",
+        put("repository", network={"error": "the server failed (503)", "transient": True}),
+        words=("503",),
+    ),
+    Case("repository.refused", put("repository", network={"error": "the proxy p refused (407)"}), words=("407",)),
     Case(
         "repository.other_mirror",
         nothing,
@@ -193,6 +241,15 @@ CASES = (
         "toolkit.driver_installed", put("toolkit", drivers=["cuda-drivers", "nvidia-driver"]), words=("cuda-drivers",)
     ),
     Case("toolkit.not_offered", put("toolkit", nvccs=[], series=["12-8"]), words=("13.0", "12.8")),
+    Case(
+        "toolkit.forbidden",
+        put(
+            "toolkit",
+            nvccs=[],
+            forbidden={"13-0": {"file": "/etc/apt/preferences.d/no", "package": "cuda-*", "priority": -1}},
+        ),
+        words=("/etc/apt/preferences.d/no", "cuda-*", "cuda-nvcc-13-0"),
+    ),
     Case("toolkit.absent", put("toolkit", nvccs=[]), words=("13.0", "bare_metal_version")),
     Case("toolkit.wrong_major", put("toolkit", nvccs=[OTHER_NVCC]), words=("12.8", "/usr/bin/nvcc")),
     Case(
@@ -207,6 +264,14 @@ CASES = (
         "toolkit.wrong_nvcc",
         put("toolkit", default_nvcc={"path": "/usr/local/cuda/bin/nvcc", "version": "13.2.86", "reason": "a link"}),
         words=("13.2", "a link"),
+    ),
+    Case(
+        "toolkit.other_cuda_home",
+        put(
+            "toolkit",
+            default_nvcc={"path": "x", "home": "/opt/cuda-12.4", "version": "12.4.1", "file": "/root/.bashrc"},
+        ),
+        words=("/root/.bashrc", "/opt/cuda-12.4", "12.4"),
     ),
     Case(
         "toolkit.bad_cuda_home",
@@ -252,6 +317,11 @@ CASES = (
         "extensions.stale",
         put("extensions", "causal-conv1d", "key", torch="2.15.0+cu132"),
         words=("torch was 2.14.1+cu130, is 2.15.0+cu132",),
+    ),
+    Case(
+        "extensions.module_damaged",
+        put("extensions", "causal-conv1d", "modules", 0, exchanged=True, file="/x/causal_conv1d_cuda.so"),
+        words=("causal_conv1d_cuda.so",),
     ),
     Case("extensions.module_missing", put("extensions", "causal-conv1d", "modules", 0, exists=False)),
     Case(

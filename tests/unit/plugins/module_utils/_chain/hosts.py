@@ -112,6 +112,15 @@ def provisioned() -> Facts:
             "memory_limit_bytes": 16 * 1024**3,
             "cpu_limit": 2.0,
             "disk": {"/opt/training": {"free_bytes": 50 * 1024**3, "total_bytes": 100 * 1024**3}},
+            "system": {
+                "read_only": [],
+                "no_inodes": [],
+                "not_writable": [],
+                "null": "char",
+                "preload": [],
+                "unmet": [],
+                "apt_module": True,
+            },
         },
         "gpu": {
             "nodes": [],

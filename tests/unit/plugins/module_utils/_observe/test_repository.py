@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -130,41 +127,76 @@ def test_signature_without_gpgv_is_not_known(machine: Any) -> None:
     assert observed(machine)["signature"] == {"verified": None}
 
 
-class Answers(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/good/InRelease" else 503)
-        self.end_headers()
-        self.wfile.write(b"x")
-
-    def log_message(self, *_arguments: Any) -> None:
-        pass
+ENTRY = {"uri": "http://mirror.lan/debian12/x86_64/", "suites": ["/"], "components": [], "signed_by": KEYRING}
+FETCH = "E: Failed to fetch http://mirror.lan/debian12/x86_64/InRelease  "
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
+def asked(machine: Any, prints: str, status: int = 100, proxy: str = "") -> dict[str, Any]:
+    """What is made of these words of apt."""
+    machine.program("/usr/bin/apt-get", prints, status)
+    machine.program("/usr/bin/apt-config", f"P1='{proxy}'" if proxy else "")
+    return network.fetch(machine.host, ENTRY)
 
 
-def test_network_answers(server: str) -> None:
-    assert network.fetch(f"{server}/good/InRelease", None)["error"] is None
-    assert network.fetch(f"{server}/bad/InRelease", None)["error"].startswith("it answers 503")
-    assert network.fetch(f"{server}/good/InRelease", server)["error"].startswith("it answers 503")
+def test_network_where_apt_fetches_the_index(machine: Any) -> None:
+    answer = asked(machine, "Get:1 http://mirror.lan/debian12/x86_64 InRelease", status=0)
+    assert (answer["error"], answer["kind"]) == (None, None)
 
 
-def test_network_that_refuses() -> None:
-    assert "refused" in network.fetch("http://127.0.0.1:1/InRelease", None)["error"]
+@pytest.mark.parametrize(
+    ("prints", "proxy", "kind", "transient", "words"),
+    [
+        (f"{FETCH}503  Service Unavailable [IP: 1.2.3.4 80]", "", "server_error", True, "503"),
+        (
+            f"{FETCH}407  Proxy Authentication Required [IP: 10.0.0.9 3142]",
+            "http://me:secret@proxy.lan:3142",
+            "proxy",
+            False,
+            "the proxy proxy.lan:3142 refused the request",
+        ),
+        (f"{FETCH}Could not connect to proxy.lan:3142 (10.0.0.9). - connect (111: Connection refused)\n",
+         "http://proxy.lan:3142", "proxy", True, "the proxy proxy.lan:3142 cannot be reached"),
+        (f"{FETCH}Temporary failure resolving 'mirror.lan'\n", "", "unreachable", True, "cuda_repository_mirror"),
+        (f"{FETCH}Certificate verification failed: The certificate is NOT trusted. [IP: 1.2.3.4 443]\n", "", "tls",
+         False, "bootstrap_ca_certificates"),
+        ("W: GPG error: http://mirror.lan x: NO_PUBKEY A4B469963BF863CC", "", "missing_key", False, "A4B469963BF863CC"),
+        ("nothing that anybody knows", "", "other", False, "status 100"),
+    ],
+)  # fmt: skip
+def test_network_that_refuses(machine: Any, prints: str, proxy: str, kind: str, transient: bool, words: str) -> None:
+    answer = asked(machine, prints, proxy=proxy)
+    assert (answer["kind"], answer["transient"]) == (kind, transient)
+    assert words in answer["error"]
+    assert "secret" not in answer["error"]
 
 
-def test_network_is_not_asked_about_files() -> None:
-    assert network.fetch("file:/var/cuda-repo/InRelease", None)["error"] is None
+def test_network_that_does_not_end(machine: Any) -> None:
+    machine.file("/usr/bin/apt-get", "#!/bin/sh\nexec sleep 30\n", 0o755)
+    answer = network.fetch(machine.host, ENTRY, seconds=0.2)
+    assert (answer["kind"], answer["transient"]) == ("timeout", True)
+
+
+def test_network_is_not_asked_about_files(machine: Any) -> None:
+    assert network.fetch(machine.host, {**ENTRY, "uri": "file:/var/cuda-repo"})["error"] is None
+
+
+def test_an_embedded_key_stays_a_key() -> None:
+    text = network.stanza({**ENTRY, "signed_by": "-----BEGIN PGP\n\nabc"})
+    assert text.endswith("Signed-By: -----BEGIN PGP\n .\n abc\n")
 
 
 def test_nothing_leaves_the_machine_unless_asked(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.file("/etc/apt/sources.list.d/cuda.list", LINE)
     monkeypatch.setattr(network, "fetch", lambda *_arguments: pytest.fail("a request was made"))
     assert "network" not in observed(machine)
+
+
+def test_a_keyring_that_only_root_may_read(machine: Any) -> None:
+    machine.file("/etc/apt/sources.list.d/cuda.list", LINE)
+    path = machine.file(KEYRING, b"x")
+    assert observed(machine)["keyring"]["private"] is None
+    path.chmod(0o600)
+    assert observed(machine)["keyring"]["private"] == "it has mode 0600"
+    path.chmod(0o644)
+    path.parent.chmod(0o700)
+    assert observed(machine)["keyring"]["private"] == "its folder has mode 0700"

@@ -174,3 +174,9 @@ def test_drivers_blocked(machine: Any, name: str, text: str, blocked: bool) -> N
 def test_pins_of_strangers_are_not_shown(machine: Any) -> None:
     machine.file("/etc/apt/preferences.d/backports", "Package: *\nPin: release a=backports\nPin-Priority: 100\n")
     assert pins.files(machine.host) == {}
+
+
+@pytest.mark.parametrize(("package", "found"), [("cuda-*", True), ("*", True), ("cuda-drivers nvidia-*", False)])
+def test_a_record_that_forbids_the_compiler(package: str, found: bool) -> None:
+    records = {"/etc/apt/preferences.d/no": [{"package": package, "pin": "origin *.nvidia.com", "priority": -1}]}
+    assert bool(pins.forbidding(records, "cuda-nvcc-13-0")) == found

@@ -88,6 +88,31 @@ def test_requirements_are_the_pins_that_apply_here(with_torch: Any) -> None:
     ]
 
 
+def test_libraries_that_are_gone_or_cut_short(with_torch: Any) -> None:
+    with_torch.file(f"{SITE}/torch/lib/libtorch_cuda.so", "12345")
+    record = with_torch.file(
+        f"{SITE}/torch-2.14.1.dist-info/RECORD",
+        "torch/__init__.py,sha256=a,7\ntorch/lib/libtorch_cuda.so,sha256=b,5\n",
+    )
+    assert observed(with_torch)["damaged"] == []
+    record.write_text(record.read_text().replace("b,5", "b,900"))
+    [found] = observed(with_torch)["damaged"]
+    assert (found["name"], found["problem"]) == ("torch", "holds 5 of its 900 bytes")
+    with_torch.file(f"{SITE}/nvidia_cudnn-9.1.0.dist-info/RECORD", "nvidia/cudnn/lib/libcudnn.so.9,sha256=c,9\n")
+    assert [one["problem"] for one in observed(with_torch)["damaged"]] == ["is gone", "holds 5 of its 900 bytes"]
+
+
+def test_what_packages_need_counts_in_an_environment_of_the_role(with_torch: Any) -> None:
+    with_torch.file(
+        f"{SITE}/fla_0-0.5.2.dist-info/METADATA",
+        "Name: fla-0\nRequires-Dist: fla-core==0.5.2\nRequires-Dist: pip>=20\nRequires-Dist: conda; extra == 'x'\n\n",
+    )
+    assert "lacking" not in observed(with_torch)
+    with_torch.file("/opt/training/proxmox_gpu.json", "{}")
+    needs = [need for need in observed(with_torch)["lacking"] if need["by"] == "fla-0"]
+    assert needs == [{"name": "fla-core", "spec": "==0.5.2", "by": "fla-0"}]
+
+
 def test_conda_brings_torch_s_libraries_in_its_own_way(with_torch: Any) -> None:
     with_torch.file("/opt/training/conda-meta/python-3.11.9-h1_0.json")
     facts = observed(with_torch)
