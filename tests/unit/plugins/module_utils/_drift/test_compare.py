@@ -190,7 +190,7 @@ def test_what_cannot_be_told_is_one_line(move: nights.Move, result: str, words: 
 
 def test_a_mirror_that_is_down_hides_no_drift() -> None:
     def move(facts: Facts) -> None:
-        facts["repository"]["network"] = {"error": "no route"}
+        facts["repository"]["network"] = {"error": "no route", "transient": True}
         facts["toolkit"]["packages"]["cuda-nvcc-13-0"]["held"] = False
 
     assert [(one["link"], one["kind"]) for one in nights.judged(move)["lines"]] == [
