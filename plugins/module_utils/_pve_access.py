@@ -194,7 +194,7 @@ def pvesh_session(access: Access) -> Any:
             command = [*(["sudo", "-n"] if access.sudo else []), *words]
             if access.backend == SSH:
                 login = f"{access.user}@{access.host}" if access.user else access.host
-                command = ["ssh", "-o", "BatchMode=yes", *access.ssh_arguments, login, shlex.join(command)]
+                command = ["ssh", "-o", "BatchMode=yes", *access.ssh_arguments, "--", login, shlex.join(command)]
             done = subprocess.run(  # pylint: disable=ansible-bad-function  # an inventory has no module to run it
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=self.timeout, check=False
             )
