@@ -97,7 +97,7 @@ class Api:
         words = []
         for number, options in enumerate(sources.values()):
             path = self.folder / str(number) / "lxc_hosts.yml"
-            path.parent.mkdir()
+            path.parent.mkdir(exist_ok=True)
             path.write_text(source_text(self.box.layout, self.ports, **options))
             words += ["-i", str(path)]
         environment = self.environment() | {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "0"}

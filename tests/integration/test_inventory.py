@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from testbed import client, pve_files, state
 from testbed.api_standin import certificates
@@ -204,20 +206,19 @@ def test_the_cache_saves_every_request(api: Api, tmp_path: Path) -> None:
 # --- the ways in
 
 
+def by_ticket(api: Api) -> dict[str, Any]:
+    return {"api_token_id": None, "api_token_secret": None, "api_password": api.accounts["reader@pve"]["password"]}
+
+
 def test_by_ticket(api: Api) -> None:
-    password = api.accounts["reader@pve"]["password"]
-    listed = api.inventory(api_token_id=None, api_token_secret=None, api_password=password)
-    assert f"ct{FIRST}" in listed.hosts
+    assert f"ct{FIRST}" in api.inventory(**by_ticket(api)).hosts
 
 
 def test_by_fingerprint(api: Api) -> None:
-    password = api.accounts["reader@pve"]["password"]
-    pin = certificates.fingerprint(api.box.layout)
-    assert f"ct{FIRST}" in api.inventory(api_ca_file=None, api_fingerprint=pin).hosts
-    by_ticket = api.inventory(
-        api_ca_file=None, api_fingerprint=pin, api_token_id=None, api_token_secret=None, api_password=password
-    )
-    assert f"ct{FIRST}" in by_ticket.hosts
+    pin: dict[str, Any] = {"api_ca_file": None, "api_fingerprint": certificates.fingerprint(api.box.layout)}
+    for way in ({}, by_ticket(api)):
+        listed = api.inventory(**pin, **way)
+        assert f"ct{FIRST}" in listed.hosts and "Insecure" not in listed.said
 
 
 def test_by_pvesh_over_ssh(api: Api) -> None:
@@ -296,6 +297,7 @@ def wrong(cluster: Box, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     by_ssh: dict[str, Any] = {"api_backend": "ssh", "api_ssh_arguments": words}
     sources: dict[str, dict[str, Any]] = {
         "token": {"api_token_secret": "00000000-0000-4000-8000-000000000000"},
+        "ticket and port": {**by_ticket(Api(cluster, Path())), "api_port": 1},
         "password": {"api_token_id": None, "api_token_secret": None, "api_password": "hunter2"},
         "fingerprint": {"api_fingerprint": certificates.fingerprint(cluster.layout, "foreign")},
         "port": {"api_port": 1},
@@ -320,6 +322,7 @@ def wrong(cluster: Box, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
         ("password", "does not accept the password of user reader@pve (authentication failure)"),
         ("fingerprint", "has another fingerprint than the configured one"),
         ("port", "is not to be reached (nothing listens there)"),
+        ("ticket and port", "is not to be reached (nothing listens there)"),
         ("no host", "api_host is not set"),
         ("no realm", "give user@realm"),
         ("no secret", "Neither api_token_id with api_token_secret nor api_password"),
@@ -338,18 +341,23 @@ def test_what_is_wrong_with_a_source(wrong: dict[str, str], what: str, sentence:
 )
 def test_certificates(api: Api, kind: str, sentence: str) -> None:
     with api.with_settings(certificate=kind):
-        assert sentence in refused(api.inventory())
+        said = api.refusals({"token": {}, "ticket": by_ticket(api)})
+    assert sentence in said["token"] and sentence in said["ticket"]
 
 
 @pytest.mark.parametrize("fault", ["cut", "html", "empty", "close", "half"])
 def test_half_an_answer(api: Api, fault: str) -> None:
-    with api.with_settings(broken={"/cluster/resources": fault}):
-        assert "gave half an answer to /cluster/resources" in refused(api.inventory())
+    with api.with_settings(broken={"/cluster/resources|/access/ticket": fault}):
+        said = api.refusals({"token": {}, "ticket": by_ticket(api)})
+    assert "gave half an answer to /cluster/resources" in said["token"]
+    assert "gave half an answer to /access/ticket" in said["ticket"]
 
 
 def test_no_answer_in_time(api: Api) -> None:
-    with api.with_settings(slow={"/cluster/resources": 3}):
-        assert "gave no answer to /cluster/resources in time" in refused(api.inventory(api_timeout=1))
+    with api.with_settings(slow={"/cluster/resources|/access/ticket": 3}):
+        said = api.refusals({"token": {"api_timeout": 1}, "ticket": {**by_ticket(api), "api_timeout": 1}})
+    assert "gave no answer to /cluster/resources in time" in said["token"]
+    assert "gave no answer to /access/ticket in time" in said["ticket"]
 
 
 def test_a_node_that_is_offline(api: Api) -> None:
@@ -361,10 +369,28 @@ def test_a_node_that_is_offline(api: Api) -> None:
 
 
 def test_a_node_that_went_away_in_between(api: Api) -> None:
-    with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "596"}):
-        listed = api.inventory()
-    assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer https://" in listed.said
-    assert f"ct{FIRST}" in listed.group("gpu")
+    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
+    by_ssh = {"api_backend": "ssh", "api_user": "root", "api_ssh_arguments": words}
+    with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "595"}):
+        for way in ({}, by_ssh):
+            listed = api.inventory(filters=[f"pve_vmid in [{FIRST}, {SECOND}, {NAMELESS}]"], **way)
+            assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer " in listed.said
+            assert f"ct{FIRST}" in listed.group("gpu")
+
+
+# --- as written down
+
+
+@pytest.mark.parametrize("path", ["docs/guides/inventory.md", "inventories/cluster/lxc_hosts.yml"])
+def test_an_example_as_written(api: Api, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """With this box's address in place of the example's; the secret comes from the environment, as it says."""
+    text = (CHECKOUT / path).read_text()
+    if path.endswith(".md"):
+        text = textwrap.dedent(text.split("```yaml\n")[1].split("```")[0])
+    here = {name: api.access()[name] for name in ("api_host", "api_port", "api_ca_file")}
+    options = yaml.safe_load(text) | here | {"cache_connection": str(api.folder / "cache")}
+    monkeypatch.setitem(api.box.environment, "PVE_TOKEN_SECRET", api.access()["api_token_secret"])
+    assert api.inventory(**options).group("gpu") == {f"ct{FIRST}", f"ct{SECOND}"}
 
 
 # --- a container that moves
