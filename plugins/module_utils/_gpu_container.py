@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 CONFIGURATIONS = "/etc/pve/nodes"
+NS_GET_PARENT = 0xB702  # ioctl_ns(2)
 
 
 class GuestError(Exception):
@@ -58,23 +59,44 @@ def unreached(pid: int, paths: Iterable[str]) -> list[str]:
 
 
 def busy_processes(pid: int) -> list[int]:
-    """Processes in the container's process namespace that have an NVIDIA device open."""
-    space = os.readlink(f"/proc/{pid}/ns/pid")
+    """Processes of the container, or of containers in it, that have an NVIDIA device open."""
+    space = os.stat(f"/proc/{pid}/ns/pid").st_ino
     busy = []
     for folder in glob.glob("/proc/[0-9]*"):
         with contextlib.suppress(OSError):  # it may end meanwhile
-            if os.readlink(f"{folder}/ns/pid") != space:
-                continue
             opened = [os.readlink(descriptor) for descriptor in glob.glob(f"{folder}/fd/*")]
-            if any(target.startswith("/dev/nvidia") for target in opened):
+            if any(target.startswith("/dev/nvidia") for target in opened) and _is_within(folder, space):
                 busy.append(int(folder.rsplit("/", 1)[1]))
     return sorted(busy)
 
 
-def write_conf(path: str, text: str, backup_folder: str, vmid: str) -> str:
-    """Replace a configuration under Proxmox's own lock, as Proxmox does (a renamed draft); returns the backup."""
+def _is_within(folder: str, space: int) -> bool:
+    """Whether a process belongs to this process namespace, or to one below it (Docker in the container)."""
+    descriptor = os.open(f"{folder}/ns/pid", os.O_RDONLY)
+    try:
+        while os.fstat(descriptor).st_ino != space:
+            try:
+                parent = fcntl.ioctl(descriptor, NS_GET_PARENT)
+            except OSError:  # none that the node may see: it is the node's own
+                return False
+            os.close(descriptor)
+            descriptor = parent
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def keep_conf(path: str, backup_folder: str, vmid: str) -> str:
+    """Copy a configuration; returns the copy's name."""
     os.makedirs(backup_folder, mode=0o700, exist_ok=True)
     backup = os.path.join(backup_folder, f"{vmid}.conf.{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+    shutil.copyfile(path, backup)
+    os.chmod(backup, 0o600)
+    return backup
+
+
+def edit_conf(path: str, vmid: str, edit: Callable[[str], str]) -> None:
+    """Replace a configuration under Proxmox's own lock, as Proxmox does (a renamed draft)."""
     with open(f"/run/lock/lxc/pve-config-{vmid}.lock", "a", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,8 +104,8 @@ def write_conf(path: str, text: str, backup_folder: str, vmid: str) -> str:
             raise GuestError(
                 f"The configuration of container {vmid} is being changed by somebody; try again."
             ) from None
-        shutil.copyfile(path, backup)
-        os.chmod(backup, 0o600)
+        with open(path, encoding="utf-8") as file:
+            text = edit(file.read())
         draft = f"{path}.tmp.{os.getpid()}"
         status = os.stat(path)
         with open(draft, "w", encoding="utf-8") as file:
@@ -92,4 +114,3 @@ def write_conf(path: str, text: str, backup_folder: str, vmid: str) -> str:
             os.chmod(draft, stat.S_IMODE(status.st_mode))
             os.chown(draft, status.st_uid, status.st_gid)
         os.rename(draft, path)
-    return backup

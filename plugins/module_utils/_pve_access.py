@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._pve_errors import LOGIN, ApiError, explain
+from ._pve_errors import LOGIN, ApiError, explain, half
 
 HTTPS, PVESH, SSH = "https", "pvesh", "ssh"
 
@@ -153,15 +153,19 @@ def https_session(access: Access, base_url: str) -> Any:
             try:
                 address = f"{self.base_url}/access/ticket"
                 answer = plain.post(address, data=data, verify=self.verify_ssl, timeout=self.timeout)
-                found = answer.json().get("data") if answer.content else None
-            except (requests.RequestException, ValueError) as error:
+                found = answer.json().get("data") if answer.status_code == 200 else {}
+            except (requests.RequestException, ValueError, AttributeError) as error:
                 raise explain(error, access.where, access.who, "/access/ticket") from None
-            if answer.status_code != 200 or not found:
+            if answer.status_code in (400, 401):
                 raise ApiError(
                     f"{access.where} does not accept the password of {access.who} ({answer.reason}); check user, realm "
                     "and password.",
                     LOGIN,
                 )
+            if answer.status_code != 200:
+                raise ApiError(f"{access.where} refused /access/ticket ({answer.status_code}): {answer.reason}.")
+            if not isinstance(found, dict) or not {"ticket", "CSRFPreventionToken"} <= set(found):
+                raise half(access.where, "/access/ticket", "no ticket in it")
             if found.get("NeedTFA"):
                 raise ApiError(
                     f"{access.who} has a second factor, which nobody can answer here; use an API token.", LOGIN
@@ -194,7 +198,7 @@ def pvesh_session(access: Access) -> Any:
             command = [*(["sudo", "-n"] if access.sudo else []), *words]
             if access.backend == SSH:
                 login = f"{access.user}@{access.host}" if access.user else access.host
-                command = ["ssh", "-o", "BatchMode=yes", *access.ssh_arguments, login, shlex.join(command)]
+                command = ["ssh", "-o", "BatchMode=yes", *access.ssh_arguments, "--", login, shlex.join(command)]
             done = subprocess.run(  # pylint: disable=ansible-bad-function  # an inventory has no module to run it
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=self.timeout, check=False
             )

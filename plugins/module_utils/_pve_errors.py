@@ -48,7 +48,7 @@ def explain(error: Exception, where: str, who: str, path: str) -> ApiError:
         )
     if name in ("ConnectionError", "ChunkedEncodingError", "ProxyError", "InvalidURL", "ContentDecodingError"):
         return _connection(str(error), where, path)
-    if name in ("KeyError", "TypeError", "JSONDecodeError"):
+    if name in ("KeyError", "TypeError", "AttributeError", "JSONDecodeError"):
         return half(where, path, "no data in it")
     if name in ("FileNotFoundError", "PermissionError"):
         return ApiError(

@@ -128,9 +128,10 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._gpu_containe
     GuestError,
     busy_processes,
     conf_path,
+    edit_conf,
     init_pid,
+    keep_conf,
     unreached,
-    write_conf,
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._lxc_config import (
     Device,
@@ -169,14 +170,15 @@ class Guest:
         return plan_of.plan(self.section, wanted, self.params["replace_raw"], self.params["majors"])
 
     def apply(self, plan: plan_of.Plan) -> None:
+        """The entries first: where Proxmox refuses them, the raw lines are still there."""
         if plan.raw:
-            self.backup = write_conf(
-                self.path, plan_of.without_raw(self.before, plan.raw), self.params["backup_path"], self.vmid
-            )
+            self.backup = keep_conf(self.path, self.params["backup_path"], self.vmid)
         words = [word for key, value in plan.sets.items() for word in (f"--{key}", value)]
         words += ["--delete", ",".join(plan.deletes)] if plan.deletes else []
         if words:
             self.pct("set", *words)
+        if plan.raw:
+            edit_conf(self.path, self.vmid, lambda text: plan_of.without_raw(text, plan.raw))
 
     def pct(self, action: str, *words: str) -> None:
         status, out, err = self.module.run_command(["pct", action, self.vmid, *words])

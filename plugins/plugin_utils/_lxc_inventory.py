@@ -17,6 +17,8 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils import _lxc_c
 Row = dict[str, t.Any]
 #: Variables that need a container's configuration; a filter that names one is judged after it was read.
 FROM_CONFIG = ("pve_gpu", "pve_config", "pve_pending")
+#: Names that mean something else to ansible: a container must not become the machine that plays run on.
+RESERVED = ("localhost", "all", "ungrouped")
 
 
 def node_addresses(nodes: Mapping[str, Row], overrides: Mapping[str, t.Any]) -> dict[str, Row]:
@@ -69,14 +71,19 @@ def host_names(containers: Sequence[Row], by: str) -> tuple[dict[int, str], list
     names = {int(row["vmid"]): str(row.get("name") or row["vmid"]) for row in containers}
     if by == "id":
         return {vmid: str(vmid) for vmid in names}, []
-    counted = Counter(names.values())
-    twice = sorted(name for name, count in counted.items() if count > 1)
-    said = [
-        f"{counted[name]} containers are named {name}, so they are listed as "
-        f"{', '.join(f'{name}-{vmid}' for vmid in names if names[vmid] == name)}."
-        for name in twice
-    ]
-    return {vmid: f"{name}-{vmid}" if counted[name] > 1 else name for vmid, name in names.items()}, said
+    said = []
+    while twice := sorted(name for name, count in Counter(names.values()).items() if count > 1 or name in RESERVED):
+        for name in twice:
+            ids = [vmid for vmid in names if names[vmid] == name]
+            listed = ", ".join(f"{name}-{vmid}" for vmid in ids)
+            are = (
+                f"{len(ids)} containers are named {name}, so they are"
+                if len(ids) > 1
+                else f"A container named {name} is"
+            )
+            said.append(f"{are} listed as {listed}.")
+        names = {vmid: f"{name}-{vmid}" if name in twice else name for vmid, name in names.items()}
+    return names, said
 
 
 def group_names(variables: Row) -> list[str]:

@@ -87,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "html":
             content = b"<html><body>Bad gateway</body></html>"
         elif fault == "half":
-            content = re.sub(rb'"(vmid|name|node)": [^,}]+(, )?', b"", content)
+            content = re.sub(rb'"(vmid|name|node|ticket)": [^,}]+(, )?', b"", content)
         self.send_response(status, reason)
         self.send_header("Content-Type", "application/json;charset=UTF-8")
         self.send_header("Content-Length", str(0 if fault == "empty" else len(content)))

@@ -10,7 +10,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,18 +90,36 @@ class Api:
 
     def inventory(self, *arguments: str, **options: Any) -> Listed:
         """What ansible-inventory lists for these options of the plugin."""
-        command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", str(self.write_source(**options))]
-        done = subprocess.run(
-            [*command, "--list", *arguments],
+        return Listed(self._list(["-i", str(self.write_source(**options)), *arguments], self.environment()))
+
+    def refusals(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """What ansible-inventory says to each of several sources that cannot be read."""
+        words = []
+        for number, options in enumerate(sources.values()):
+            path = self.folder / str(number) / "lxc_hosts.yml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(source_text(self.box.layout, self.ports, **options))
+            words += ["-i", str(path)]
+        environment = self.environment() | {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "0"}
+        done = self._list(words, environment)
+        assert "Traceback" not in done.stderr
+        _before, *said = " ".join(done.stderr.split()).split(
+            "[WARNING]: Failed to parse inventory with 'auto' plugin: "
+        )
+        return dict(zip(sources, said, strict=True))
+
+    @staticmethod
+    def _list(arguments: Sequence[str], environment: Mapping[str, str]) -> Completed:
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "ansible-inventory"), *arguments, "--list"],
             cwd=CHECKOUT,
-            env=self.environment(),
+            env=dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        return Listed(done)
 
     def playbook(self, playbook: str, limit: str, variables: Mapping[str, object], **options: Any) -> Completed:
         """Run a playbook (a name, or its text) on this source alone, not on the box's own inventory."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -66,14 +67,27 @@ def places(box: Box) -> Iterator[Box]:
         box.testbed("remove", ",".join(made))
 
 
-@pytest.fixture
-def quick_pct(box: Box) -> Iterator[None]:
-    """The pct stand-in without its start-up cost, for tests that call it often."""
+@contextlib.contextmanager
+def without_startup(box: Box) -> Iterator[None]:
     settings = box.layout.state / "standin.json"
     before = settings.read_text()
     up.write_standin_settings(box.layout, startup=0)
     yield
     settings.write_text(before)
+
+
+@pytest.fixture
+def quick_pct(box: Box) -> Iterator[None]:
+    """The pct stand-in without its start-up cost, for tests that call it often."""
+    with without_startup(box):
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_pct_in_module(box: Box) -> Iterator[None]:
+    """The same, for containers that a whole module of tests shares."""
+    with without_startup(box):
+        yield
 
 
 @pytest.fixture

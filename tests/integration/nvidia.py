@@ -1,15 +1,15 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's NVIDIA driver, imitated (testbed/nvidia_standin.py), and a container that is given its GPU.
+"""A node's NVIDIA driver, imitated (testbed/nvidia_standin.py), and containers that are given its GPU.
 
-The container sees what the driver shows in /proc by a copy at the same path, since there is no such driver whose /proc
-it would share with the node.
+A container sees what the driver shows in /proc, as it would of a real one: the stand-in's folder is mounted into it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ GOOD = {
     "dev2": "/dev/nvidia-uvm,gid=0,mode=0660",
     "dev3": "/dev/nvidia-uvm-tools,gid=0,mode=0660",
 }
+SHARED = ("lxc.mount.entry", f"{PROC} {str(PROC).lstrip('/')} none bind,create=dir")
 ROLE = """\
 - hosts: all
   gather_facts: false
@@ -46,25 +47,17 @@ CYCLE = """\
     - name: Once more
       ansible.builtin.include_role: {name: proxmox_gpu.training.gpu_passthrough}
 """
-LOOK = """\
-- hosts: all
-  gather_facts: false
-  tasks:
-    - name: Look
-      proxmox_gpu.training.chain_info: {links: [gpu], proc_path: /run/nvidia-standin/proc}
-"""
+Devices = Mapping[str, str]
+Raw = Sequence[tuple[str, str]]
 
 
-class Gpu:
-    """Node pve1 of a box with a driver, and one container on it."""
+class Node:
+    """Node pve1 of a box with a driver."""
 
-    def __init__(self, box: Box, container: Container, folder: Path) -> None:
+    def __init__(self, box: Box, folder: Path) -> None:
         self.box = box
-        self.container = container
         self.folder = folder
-        self.node = box.layout.nodes[0]
-
-    # The node
+        self.layout = box.layout.nodes[0]
 
     def sh(self, command: str) -> str:
         """A shell command as the node's root."""
@@ -73,60 +66,17 @@ class Gpu:
         return done.stdout
 
     def driver(self, **settings: Any) -> None:
-        (self.node.folder / "nvidia.json").write_text(json.dumps({"driver": DRIVER, **settings}))
+        (self.layout.folder / "nvidia.json").write_text(json.dumps({"driver": DRIVER, **settings}))
 
     def forget_driver(self) -> None:
-        """As after a boot: no module loaded, no device node."""
-        self.sh(f"rm -rf {PROC.parent} /dev/nvidia*")
+        """As after a boot: no module loaded, no device node. The folder itself stays: containers have it mounted."""
+        self.sh(f"mkdir -p {PROC}; rm -rf {PROC}/* /dev/nvidia*")
 
     def boot(self, **settings: Any) -> None:
         """As after a boot with the driver's nodes made."""
         self.driver(**settings)
         self.forget_driver()
         self.sh("nvidia-modprobe -c=0 -u")
-
-    # The container
-
-    @property
-    def conf_path(self) -> Path:
-        return self.node.pve_containers / f"{self.container.vmid}.conf"
-
-    @property
-    def conf(self) -> dict[str, str]:
-        return pve_files.parse_conf(self.conf_path.read_text())
-
-    @property
-    def raw(self) -> list[tuple[str, str]]:
-        return pve_files.raw_lxc_lines(self.conf_path.read_text())
-
-    def configure(self, devices: dict[str, str], raw: list[tuple[str, str]] | None = None, start: bool = True) -> None:
-        """Set exactly these entries, and start the container with them."""
-        self.stop()
-        kept = {key: value for key, value in self.conf.items() if not key.startswith(("dev", "lxc."))}
-        pve_files.write_file(self.conf_path, pve_files.format_conf(kept | devices, raw))
-        if start:
-            self.start()
-
-    def stop(self) -> None:
-        self.box.node("pct", "stop", self.container.vmid)
-
-    def start(self) -> None:
-        done = self.box.node("pct", "start", self.container.vmid)
-        assert done.returncode == 0, done.stderr
-        self.share_proc()
-
-    def share_proc(self) -> None:
-        """Copy what the node's driver shows into the container."""
-        root = Path(f"/proc/{self.sh(f'lxc-info -n {self.container.vmid} -p -H').strip()}/root")
-        self.sh(
-            f"rm -rf {root}{PROC.parent}; mkdir -p {root}{PROC.parent}; cp -a {PROC} {root}{PROC} 2>/dev/null || true"
-        )
-
-    def libraries(self, *versions: str) -> None:
-        """Let the container have driver libraries of these versions, and no other."""
-        self.container.run(f"rm -f {LIBRARIES}/libcuda.so.* {LIBRARIES}/libnvidia-ml.so.*")
-        for version in versions:
-            self.container.run(f"touch {LIBRARIES}/libcuda.so.{version} {LIBRARIES}/libnvidia-ml.so.{version}")
 
     def runfile(self, version: str = DRIVER) -> str:
         """A stand-in of NVIDIA's installer, which installs empty files. Its name, with VERSION for its version."""
@@ -140,29 +90,78 @@ touch {LIBRARIES}/libcuda.so.{version} {LIBRARIES}/libnvidia-ml.so.{version}
         (self.folder / f"NVIDIA-Linux-x86_64-{version}.run").write_text(text)
         return str(self.folder / "NVIDIA-Linux-x86_64-VERSION.run")
 
-    # Ansible
+    def play(self, hosts: Mapping[str, Mapping[str, Any]], playbook: str = ROLE, check: bool = False) -> PlaybookResult:
+        """Run it on containers at once, each with variables of its own (``group`` is gpu_passthrough_group).
 
-    def role(self, check: bool = False, playbook: str = ROLE, **variables: Any) -> PlaybookResult:
-        """The role, with a runfile of the node's driver and the right to restart."""
-        values = {
-            "gpu_passthrough_devices": ["/dev/nvidia0"],
-            "gpu_passthrough_proc_path": str(PROC),
-            "gpu_passthrough_restart_ok": True,
-            "gpu_passthrough_runfile": self.runfile(),
-            "gpu_passthrough_boot_unit": False,
-        }
-        merged = {f"gpu_passthrough_{name}": value for name, value in variables.items()}
-        return self.box.run_playbook(playbook, self.container.host, values | merged, check=check)
+        By default with a runfile of the node's driver and the right to restart.
+        """
+        common = {"devices": ["/dev/nvidia0"], "proc_path": str(PROC), "restart_ok": True, "boot_unit": False}
+        variables = {}
+        for host, own in hosts.items():
+            given = {**common, "runfile": self.runfile(), **own}
+            wider = {name: given.pop(name) for name in list(given) if name.startswith("fast_path_")}
+            variables[host] = {**{f"gpu_passthrough_{name}": value for name, value in given.items()}, **wider}
+        path = self.folder / "hosts.yml"
+        path.write_text(json.dumps({"all": {"hosts": variables}}))
+        return self.box.run_playbook(
+            playbook,
+            ",".join(hosts),
+            check=check,
+            arguments=["-i", str(path)],
+            environment={"ANSIBLE_FORKS": "8"},
+        )
 
-    def cycle(self, **variables: Any) -> tuple[str, str, list[str]]:
-        """Look, role, look, role: what the first look named, the state that the second found, and what changed last."""
-        result = self.role(playbook=CYCLE, **variables).ok()
-        before, after = (result.task(f"Look {when}").result["links"]["gpu"] for when in ("before", "after"))
-        last = result.tasks[[one.task for one in result.tasks].index("Look after") + 1 :]
-        return before["id"], after["state"], [one.task for one in last if one.changed]
 
-    def look(self, **variables: Any) -> dict[str, Any]:
-        """{id, state, sentence} of the chain's link gpu."""
-        result = self.box.run_playbook(LOOK, self.container.host, variables).ok().task("Look").result
-        found: dict[str, Any] = result["links"]["gpu"]
-        return found
+class Gpu:
+    """A container on that node."""
+
+    def __init__(self, node: Node, vmid: str) -> None:
+        self.node = node
+        self.vmid = vmid
+        self.container = Container(node.box, vmid)
+        self.host = self.container.host
+
+    @property
+    def conf_path(self) -> Path:
+        return self.node.layout.pve_containers / f"{self.vmid}.conf"
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return pve_files.parse_conf(self.conf_path.read_text())
+
+    @property
+    def entries(self) -> dict[str, str]:
+        return {key: value for key, value in self.conf.items() if key.startswith("dev")}
+
+    @property
+    def raw(self) -> list[tuple[str, str]]:
+        """Raw lines but the one that stands for the kernel's own sharing of /proc."""
+        return [line for line in pve_files.raw_lxc_lines(self.conf_path.read_text()) if line != SHARED]
+
+    @property
+    def init(self) -> str:
+        """The number of its first process: another one after a restart."""
+        return self.node.sh(f"lxc-info -n {self.vmid} -p -H").strip()
+
+    def configure(self, devices: Devices = GOOD, raw: Raw = ()) -> None:
+        """Set exactly these entries, and start the container with them."""
+        self.stop()
+        kept = {key: value for key, value in self.conf.items() if not key.startswith(("dev", "lxc."))}
+        pve_files.write_file(self.conf_path, pve_files.format_conf({**kept, **devices}, [*raw, SHARED]))
+        self.start()
+
+    def stop(self) -> None:
+        self.node.box.node("pct", "stop", self.vmid)
+
+    def start(self) -> None:
+        done = self.node.box.node("pct", "start", self.vmid)
+        assert done.returncode == 0, done.stderr
+
+    def run(self, command: str) -> str:
+        return self.container.run(command)
+
+    def libraries(self, *versions: str) -> None:
+        """Let the container have driver libraries of these versions, and no other."""
+        names = [f"{LIBRARIES}/{name}.so.{version}" for name in ("libcuda", "libnvidia-ml") for version in versions]
+        touch = f"; touch {' '.join(names)}" if names else ""
+        self.run(f"rm -f {LIBRARIES}/libcuda.so.* {LIBRARIES}/libnvidia-ml.so.*{touch}")

@@ -3,229 +3,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Role gpu_passthrough on the box: messes of devices and driver libraries, named, repaired or explained.
 
-Everything is real but the driver: device nodes, devN entries, restarts, the files of the libraries' versions.
+Everything is real but the driver: device nodes, devN entries, restarts, the files of the libraries' versions. Each
+mess has a container of its own, and one play goes through them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from tests.integration.box import Box
-from tests.integration.nvidia import DRIVER, GOOD, LIBRARIES, NEWER, OLDER, Gpu
+from tests.integration.nvidia import CYCLE, DRIVER, GOOD, LIBRARIES, NEWER, OLDER, Gpu, Node
+from tests.integration.playbook_result import PlaybookResult
 from tests.prepared import snapshot
 
-VMID = "330"
-pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture(scope="module")
-def machine(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gpu]:
-    container = box.fresh(VMID, "--from", snapshot("python"))
-    gpu = Gpu(box, container, tmp_path_factory.mktemp("runfiles"))
-    gpu.boot()
-    container.run("groupadd -g 777 gpu; useradd -m -G gpu trainer")
-    yield gpu
-    gpu.forget_driver()
-    (gpu.node.folder / "nvidia.json").unlink()
-    box.testbed("remove", VMID)
-
-
-@pytest.fixture
-def gpu(machine: Gpu) -> Iterator[Gpu]:
-    """A container in order: its GPU handed in, its libraries those of the module."""
-    machine.boot()
-    machine.configure(GOOD)
-    machine.libraries(DRIVER)
-    yield machine
-    machine.box.node("pct", "unlock", VMID)
-
-
-def test_one_in_order_is_left_alone(gpu: Gpu) -> None:
-    assert gpu.look()["state"] == "ok"
-    before = gpu.conf_path.read_text()
-    assert gpu.role().ok().changed("ct330") == 0
-    assert gpu.conf_path.read_text() == before
-
-
-def test_into_a_container_without_anything(gpu: Gpu) -> None:
-    """Nothing loaded on the node, no entry, no library: the whole way, with the boot unit. Then a second run."""
-    gpu.forget_driver()
-    gpu.configure({})
-    gpu.libraries()
-    check = gpu.role(check=True, boot_unit=True)
-    assert "Traceback" not in check.output and gpu.conf.get("dev0") is None
-    gpu.role(boot_unit=True, libraries="none").ok()
-    gpu.share_proc()
-    gpu.role(boot_unit=True).ok()
-    assert {key: value for key, value in gpu.conf.items() if key.startswith("dev")} == GOOD
-    assert gpu.look()["state"] == "ok"
-    assert gpu.role(boot_unit=True).ok().changed("ct330") == 0
-    unit = gpu.sh("cat /etc/systemd/system/multi-user.target.wants/proxmox-gpu-devices.service")
-    assert "nvidia-modprobe -u -c=0" in unit and "Before=pve-guests.service" in unit
-
-
-# --- messes that are repaired: what diagnose calls each, and that a second run changes nothing
-
-Break = Callable[[Gpu], None]
+FIRST = 330
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("quick_pct_in_module")]
 RAW = [
     ("lxc.cgroup2.devices.allow", "c 195:* rwm"),
     ("lxc.cgroup2.devices.allow", "c 510:* rwm"),
     ("lxc.mount.entry", "/dev/nvidia0 dev/nvidia0 none bind,optional,create=file"),
 ]
-
-
-def without_uvm(gpu: Gpu) -> None:
-    gpu.configure({key: GOOD[key] for key in ("dev0", "dev1")})
-
-
-def stale_majors(gpu: Gpu) -> None:
-    """The node booted and gave nvidia-uvm another major; the container still has the old one, and so has the node."""
-    gpu.sh("rm /dev/nvidia-uvm* /run/nvidia-standin/proc/devices")
-    gpu.sh("mknod /dev/nvidia-uvm c 510 0; mknod /dev/nvidia-uvm-tools c 510 1")
-    gpu.configure(GOOD)
-    gpu.sh("modprobe nvidia-uvm")
-    gpu.share_proc()
-
-
-def a_file_for_a_device(gpu: Gpu) -> None:
-    gpu.sh("rm /dev/nvidia-uvm; echo left-over > /dev/nvidia-uvm")
-    gpu.container.run("rm /dev/nvidia-uvm; touch /dev/nvidia-uvm")
-
-
-def a_folder_for_a_device(gpu: Gpu) -> None:
-    gpu.sh("rm /dev/nvidiactl; mkdir /dev/nvidiactl")
-    gpu.container.run("rm /dev/nvidiactl; mkdir /dev/nvidiactl")
-
-
-def an_optional_node_that_is_gone(gpu: Gpu) -> None:
-    """The next start would fail: `Device /dev/nvidia-modeset does not exist`."""
-    gpu.sh("nvidia-modprobe -m")
-    gpu.configure(GOOD | {"dev4": "/dev/nvidia-modeset,gid=0,mode=0660"})
-    gpu.sh("rm /dev/nvidia-modeset")
-
-
-def written_twice(gpu: Gpu) -> None:
-    gpu.configure({**GOOD, "dev7": "path=/dev/nvidia0"})
-
-
-def mismatch(gpu: Gpu) -> None:
-    gpu.libraries(OLDER)
-
-
-def raw_lines(gpu: Gpu) -> None:
-    gpu.configure({"dev0": "/dev/null"}, RAW)
-
-
-MESSES: dict[str, tuple[Break, str, dict[str, Any]]] = {
-    "a node that came after the start": (without_uvm, "gpu.node_missing", {}),
-    "majors of an earlier boot": (stale_majors, "gpu.stale_major", {}),
-    "a file in a device's place": (a_file_for_a_device, "gpu.not_a_device", {}),
-    "a folder in a device's place": (a_folder_for_a_device, "gpu.not_a_device", {}),
-    "an entry for an optional node that is gone": (an_optional_node_that_is_gone, "gpu.ok", {}),
-    "an entry written twice": (written_twice, "gpu.ok", {}),
-    "libraries that are missing": (lambda gpu: gpu.libraries(), "gpu.library_missing", {}),
-    "libraries that were left behind": (mismatch, "gpu.library_mismatch", {}),
-    "libraries of two versions": (lambda gpu: gpu.libraries(DRIVER, OLDER), "gpu.library_mismatch", {}),
-    "raw lines, replaced on request": (raw_lines, "gpu.node_missing", {"replace_raw": True}),
-}
-
-
-@pytest.mark.parametrize("name", MESSES)
-def test_a_mess_is_named_and_repaired(gpu: Gpu, name: str) -> None:
-    wreck, finding, variables = MESSES[name]
-    wreck(gpu)
-    assert gpu.cycle(**variables) == (finding, "ok", [])
-    assert {value for key, value in gpu.conf.items() if "nvidia" in value} == set(GOOD.values())
-
-
-def test_what_was_replaced_is_kept(gpu: Gpu) -> None:
-    """The configuration with its raw lines, and the content of a file that lay in a device's place; order stays."""
-    raw_lines(gpu)
-    before = gpu.conf_path.read_text()
-    gpu.sh("rm /dev/nvidia-uvm; echo left-over > /dev/nvidia-uvm; rm -rf /var/backups/proxmox_gpu")
-    result = gpu.role(replace_raw=True).ok()
-    backup = result.task("Set the container's device entries").result["backup"]
-    assert gpu.sh(f"cat {backup}") == before
-    assert gpu.sh("cat /var/backups/proxmox_gpu/nvidia-uvm") == "left-over\n"
-    assert gpu.raw == []
-    assert gpu.conf["dev0"] == "/dev/null"  # somebody else's entry keeps its number
-    assert gpu.conf["dev1"] == GOOD["dev0"]
-
-
-def test_the_group_is_looked_up_in_the_container(gpu: Gpu) -> None:
-    """Not permitted to the training user, until the entries have the container's own group."""
-    user = {"fast_path_training_user": "trainer"}
-    assert gpu.look(**user)["id"] == "gpu.not_permitted"
-    gpu.role(group="gpu").ok()
-    gpu.share_proc()
-    assert gpu.conf["dev0"] == "/dev/nvidia0,gid=777,mode=0660"
-    assert gpu.look(**user)["state"] == "ok"
-
-
-# --- what is explained, and left
-
-
-def sentence(gpu: Gpu, **variables: Any) -> str:
-    result = gpu.role(**variables)
-    assert result.rc != 0 and "Traceback" not in result.output
-    return " ".join(result.failures()[0].message.split())
-
-
-def test_no_driver_on_the_node(gpu: Gpu) -> None:
-    gpu.forget_driver()
-    gpu.driver(driver=None)
-    said = sentence(gpu)
-    assert (
-        "The kernel module nvidia of node pve1 cannot be loaded" in said
-        and "install NVIDIA's driver for kernel" in said
-    )
-
-
-def test_no_such_gpu(gpu: Gpu) -> None:
-    assert "Node pve1 has no GPU /dev/nvidia3 (it has /dev/nvidia0)" in sentence(gpu, devices=[3])
-    assert "'card0' is no GPU" in sentence(gpu, devices=["card0"])
-
-
-def test_a_folder_that_is_not_empty(gpu: Gpu) -> None:
-    gpu.sh("rm /dev/nvidiactl; mkdir -p /dev/nvidiactl/x")
-    assert "It is not empty" in sentence(gpu)
-    gpu.sh("rm -r /dev/nvidiactl")
-
-
-def test_no_such_group(gpu: Gpu) -> None:
-    assert "The container has no group nosuch, which gpu_passthrough_group names" in sentence(gpu, group="nosuch")
-
-
-def test_a_locked_container(gpu: Gpu) -> None:
-    without_uvm(gpu)
-    gpu.box.node("pct", "set", VMID, "--lock", "backup")
-    assert "`pct set 330` was refused: CT is locked (backup)" in sentence(gpu)
-
-
-def test_a_node_whose_reboot_is_pending(gpu: Gpu) -> None:
-    """The container has what the node will run: the cure is the reboot. One with the running module's is in order."""
-    gpu.boot(driver=NEWER, loaded=DRIVER)
-    gpu.share_proc()
-    told = gpu.role().ok()
-    assert f"was upgraded to {NEWER}, and {DRIVER} runs until it is rebooted" in " ".join(told.output.split())
-    gpu.libraries(NEWER)
-    assert f"The node's driver was upgraded to {NEWER} and its reboot is pending" in sentence(gpu)
-
-
-def test_no_source_has_the_version(gpu: Gpu) -> None:
-    gpu.libraries(OLDER)
-    said = sentence(gpu, runfile=None)
-    assert f"driver libraries are {OLDER}, the node's kernel module is {DRIVER}" in said
-    assert "no runfile is given (gpu_passthrough_runfile), and apt has no libcuda1" in said
-
-
+TRAINER = {"group": "gpu", "fast_path_training_user": "trainer"}
+FOR_TRAINER = {key: value.replace("gid=0", "gid=777") for key, value in GOOD.items()}
 REPOSITORY = """\
 set -e
-rm -rf /srv/repository && mkdir -p /srv/repository && cd /srv/repository
+mkdir -p /srv/repository && cd /srv/repository
 for package in libcuda1 libnvidia-ml1; do
     case $package in libcuda1) library=libcuda ;; *) library=libnvidia-ml ;; esac
     mkdir -p $package/DEBIAN $package{libraries}
@@ -241,61 +47,352 @@ done
 echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list.d/driver.list
 apt-get update -qq -o Dir::Etc::sourcelist=/etc/apt/sources.list.d/driver.list -o Dir::Etc::sourceparts=- \\
     -o APT::Get::List-Cleanup=0
-"""
+""".replace("{libraries}", LIBRARIES).replace("{driver}", DRIVER)
 
 
-def test_libraries_by_apt_at_the_exact_version(gpu: Gpu) -> None:
-    """From a repository in the container that has it; the packages are held."""
+def nothing(gpu: Gpu) -> None:
+    """In order as it is."""
+
+
+@dataclass(frozen=True)
+class Mess:
+    """``devices`` and ``raw``: what the container was started with; ``wreck``: what came over it then.
+
+    ``named``: what diagnose calls it; ``entries``: the devN entries afterwards.
+    """
+
+    named: str
+    wreck: Callable[[Gpu], None] = nothing
+    devices: dict[str, str] = field(default_factory=lambda: GOOD)
+    raw: list[tuple[str, str]] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=lambda: GOOD)
+
+
+def by_apt(gpu: Gpu) -> None:
     gpu.libraries(OLDER)
-    gpu.container.run(f"rm {LIBRARIES}/*{OLDER}")
-    gpu.container.run(REPOSITORY.replace("{libraries}", LIBRARIES).replace("{driver}", DRIVER))
-    try:
-        gpu.role(runfile=None).ok()
-        assert gpu.container.run("apt-mark showhold").split() == ["libcuda1", "libnvidia-ml1"]
-        assert gpu.look()["state"] == "ok"
-        assert gpu.role(runfile=None).ok().changed("ct330") == 0
-    finally:
-        gpu.container.run("apt-mark unhold libcuda1 libnvidia-ml1; dpkg --purge libcuda1 libnvidia-ml1")
-        gpu.container.run("rm -rf /srv/repository /etc/apt/sources.list.d/driver.list")
+    gpu.run(REPOSITORY)
+    gpu.run(f"rm {LIBRARIES}/*{OLDER}")
 
 
-def test_a_runfile_of_another_version(gpu: Gpu) -> None:
-    gpu.libraries()
-    gpu.runfile(OLDER)
-    path = str(gpu.folder / f"NVIDIA-Linux-x86_64-{OLDER}.run")
-    assert f"The runfile is of driver {OLDER}, and the node's kernel module is {DRIVER}" in sentence(gpu, runfile=path)
+# In this order, from container 330 on. The first one's run also puts the node right.
+REPAIRED = {
+    "nothing handed in": Mess("gpu.node_missing", devices={}),
+    "a node that came after the start": Mess("gpu.node_missing", devices={key: GOOD[key] for key in ("dev0", "dev1")}),
+    "majors of an earlier boot": Mess("gpu.stale_major"),  # see `machine`
+    "a file in a device's place": Mess(
+        "gpu.not_a_device", lambda gpu: void(gpu.run("rm /dev/nvidia-uvm; touch /dev/nvidia-uvm"))
+    ),
+    "a folder in a device's place": Mess(
+        "gpu.not_a_device", lambda gpu: void(gpu.run("rm /dev/nvidiactl; mkdir /dev/nvidiactl"))
+    ),
+    "a device that went": Mess("gpu.node_missing", lambda gpu: void(gpu.run("rm /dev/nvidia-uvm"))),
+    "libraries that are missing": Mess("gpu.library_missing", lambda gpu: gpu.libraries()),
+    "libraries that were left behind": Mess("gpu.library_mismatch", lambda gpu: gpu.libraries(OLDER)),
+    "libraries of two versions": Mess("gpu.library_mismatch", lambda gpu: gpu.libraries(DRIVER, OLDER)),
+    "libraries that apt has": Mess("gpu.library_missing", by_apt, variables={"runfile": None}),
+    "raw lines, replaced on request": Mess(
+        "gpu.node_missing",
+        devices={"dev0": "/dev/null"},
+        raw=RAW,
+        variables={"replace_raw": True},
+        # somebody else's entry keeps its number
+        entries={"dev0": "/dev/null", **{f"dev{number + 1}": GOOD[f"dev{number}"] for number in range(4)}},
+    ),
+    "another group than the training user's": Mess("gpu.not_permitted", variables=TRAINER, entries=FOR_TRAINER),
+    "a mode that lets nobody in": Mess(
+        "gpu.not_permitted",
+        devices={key: value.replace("0660", "0600") for key, value in FOR_TRAINER.items()},
+        variables=TRAINER,
+        entries=FOR_TRAINER,
+    ),
+    "an entry for an optional node that is gone": Mess(
+        "gpu.ok",  # until the next start, which would fail: Device /dev/nvidia-modeset does not exist
+        devices=GOOD | {"dev4": "/dev/nvidia-modeset,gid=0,mode=0660"},
+    ),
+    "an entry written twice": Mess("gpu.ok", devices={**GOOD, "dev7": "path=/dev/nvidia0"}),
+    "none": Mess("gpu.ok"),
+}
+NAMES = list(REPAIRED)
 
 
-def test_raw_lines_are_left_without_being_asked(gpu: Gpu) -> None:
-    raw_lines(gpu)
-    before = gpu.conf_path.read_text()
-    result = gpu.role(libraries="none").ok()
-    assert gpu.conf_path.read_text() == before
-    assert "gpu_passthrough_replace_raw=true replaces them" in " ".join(result.output.split())
+def void(_output: str) -> None:
+    """Of a command whose output nobody wants."""
 
 
-def test_no_restart_without_leave(gpu: Gpu) -> None:
-    gpu.configure({**GOOD, "dev0": "/dev/nvidia0,mode=0600"})
-    init = gpu.sh(f"lxc-info -n {VMID} -p -H")
-    result = gpu.role(restart_ok=False).ok()
-    assert "gpu_passthrough_restart_ok=true lets this role restart it" in " ".join(result.output.split())
-    assert gpu.sh(f"lxc-info -n {VMID} -p -H") == init
-    assert gpu.role(restart_ok=False).ok().changed("ct330") == 0
+@dataclass
+class Machine:
+    """The node, its containers by the mess that they had, what the play through all of them said, and the backup."""
+
+    node: Node
+    gpus: dict[str, Gpu]
+    repaired: PlaybookResult
+    inits: dict[str, str]
+    confs: dict[str, str]
+
+    @property
+    def one(self) -> Gpu:
+        """A container in order."""
+        return self.gpus["none"]
 
 
-def test_no_restart_while_a_process_has_the_gpu_open(gpu: Gpu) -> None:
-    """A device that can be opened: number 3 of major 1 is what /dev/null is."""
-    gpu.boot(gpus=4, majors={"nvidia": 1, "nvidia-uvm": 511})
-    gpu.sh("nvidia-modprobe -c=3")
+@pytest.fixture(scope="module")
+def machine(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    vmids = [str(FIRST + number) for number in range(len(REPAIRED))]
+    node = Node(box, tmp_path_factory.mktemp("runfiles"))
+    box.testbed("create", ",".join(vmids), "--stopped", "--from", snapshot("python"))
+    gpus = {name: Gpu(node, vmid) for name, vmid in zip(REPAIRED, vmids, strict=True)}
+    node.boot(majors={"nvidia": 195, "nvidia-uvm": 510})
+    gpus["majors of an earlier boot"].configure()
+    node.boot()
+    node.sh("nvidia-modprobe -m")
+    for name, mess in REPAIRED.items():
+        if name != "majors of an earlier boot":
+            gpus[name].configure(mess.devices, mess.raw)
+        gpus[name].libraries(DRIVER)
+        gpus[name].run("groupadd -g 777 gpu; useradd -m -G gpu trainer")
+        mess.wreck(gpus[name])
+    # The node itself: a number of an earlier boot, a file with something in it, a folder, and an optional node gone.
+    node.sh("rm /dev/nvidia-modeset /dev/nvidia-uvm* /dev/nvidiactl; rm -rf /var/backups/proxmox_gpu")
+    node.sh("mknod /dev/nvidia-uvm-tools c 510 1; echo left-over > /dev/nvidia-uvm; mkdir /dev/nvidiactl")
+    inits = {name: gpu.init for name, gpu in gpus.items()}
+    confs = {name: gpu.conf_path.read_text() for name, gpu in gpus.items()}
+    repaired = node.play({gpus[name].host: mess.variables for name, mess in REPAIRED.items()}, CYCLE)
+    yield Machine(node, gpus, repaired, inits, confs)
+    node.forget_driver()
+    (node.layout.folder / "nvidia.json").unlink()
+    box.testbed("remove", ",".join(vmids))
+
+
+# --- messes that are repaired: what diagnose calls each, and that a second run changes nothing
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_mess_is_named_and_repaired(machine: Machine, name: str) -> None:
+    gpu, mess = machine.gpus[name], REPAIRED[name]
+    mine = [one for one in machine.repaired.tasks if one.host == gpu.host]
+    assert not [one for one in mine if one.status in ("failed", "unreachable")], machine.repaired.output
+    before = machine.repaired.task("Look before", gpu.host).result["links"]["gpu"]
+    after = machine.repaired.task("Look after", gpu.host).result["links"]["gpu"]
+    assert (before["id"], after["id"]) == (mess.named, "gpu.ok")
+    last = [one.task for one in mine].index("Look after")
+    assert [one.task for one in mine[last:] if one.changed] == []
+    assert gpu.entries == mess.entries
+    assert gpu.raw == []
+
+
+def test_one_in_order_is_left_alone(machine: Machine) -> None:
+    assert machine.repaired.changed(machine.one.host) == 0
+    assert machine.one.conf_path.read_text() == machine.confs["none"]
+
+
+def test_a_restart_where_one_is_needed_alone(machine: Machine) -> None:
+    """An added device is hot-plugged; what is in the way in the container, or counts from the start on, is not."""
+    restarted = {name for name in NAMES if machine.gpus[name].init != machine.inits[name]}
+    assert restarted == {
+        "majors of an earlier boot",
+        "a file in a device's place",
+        "a folder in a device's place",
+        "a device that went",
+        "raw lines, replaced on request",
+        "another group than the training user's",
+        "a mode that lets nobody in",
+        "an entry for an optional node that is gone",
+        "an entry written twice",
+    }
+
+
+def test_what_was_replaced_is_kept(machine: Machine) -> None:
+    """The configuration with its raw lines, and the content of the file that lay in a device's place."""
+    name = "raw lines, replaced on request"
+    host = machine.gpus[name].host
+    tasks = [one for one in machine.repaired.tasks if one.host == host and "device entries" in one.task]
+    assert machine.node.sh(f"cat {tasks[0].result['backup']}") == machine.confs[name]
+    assert machine.node.sh("stat -c '%a' /var/backups/proxmox_gpu") == "700\n"
+    assert machine.node.sh("cat /var/backups/proxmox_gpu/nvidia-uvm") == "left-over\n"
+
+
+def test_the_packages_of_apt_are_held(machine: Machine) -> None:
+    gpu = machine.gpus["libraries that apt has"]
+    assert gpu.run("apt-mark showhold").split() == ["libcuda1", "libnvidia-ml1"]
+
+
+# --- what is explained, and left. Each on a container that is in order by now
+
+
+def sentence(result: PlaybookResult, host: str) -> str:
+    """The one sentence of a container at which the role stopped."""
+    assert "Traceback" not in result.output
+    (failure,) = [one for one in result.failures() if one.host == host]
+    return " ".join(failure.message.split())
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run of the role that is refused, or leaves something: what it says, and how it was brought about."""
+
+    said: str
+    prepare: Callable[[Gpu], None] = nothing
+    variables: dict[str, Any] = field(default_factory=dict)
+    refused: bool = True
+
+
+def locked(gpu: Gpu) -> None:
+    """With raw lines that are to be replaced: a refusal leaves them."""
+    gpu.configure({}, RAW)
+    gpu.node.box.node("pct", "set", gpu.vmid, "--lock", "backup")
+
+
+def cannot_start(gpu: Gpu) -> None:
+    """Its next start fails, since an entry names a node that is gone."""
+    gpu.node.sh("nvidia-modprobe -m")
+    gpu.configure(GOOD | {"dev4": "/dev/nvidia-modeset,gid=0,mode=0660"})
+    gpu.node.sh("rm /dev/nvidia-modeset")
+    gpu.stop()
+
+
+CASES = {
+    "no such GPU": Case("Node pve1 has no GPU /dev/nvidia3 (it has /dev/nvidia0)", variables={"devices": [3]}),
+    "no GPU at all": Case("'card0' is no GPU", variables={"devices": ["card0"]}),
+    "no such group": Case(
+        "The container has no group nosuch, which gpu_passthrough_group names", variables={"group": "nosuch"}
+    ),
+    "a locked container": Case(
+        "was refused: CT is locked (backup)", locked, variables={"replace_raw": True, "libraries": "none"}
+    ),
+    "no source has the version": Case(
+        f"driver libraries are {OLDER}, the node's kernel module is {DRIVER}, and they must be equal to the last "
+        "digit: no runfile is given (gpu_passthrough_runfile), and apt has no libcuda1",
+        lambda gpu: gpu.libraries(OLDER),
+        {"runfile": None},
+    ),
+    "a runfile of another version": Case(
+        f"The runfile is of driver {OLDER}, and the node's kernel module is {DRIVER}",
+        lambda gpu: gpu.libraries(),
+        {"runfile": OLDER},
+    ),
+    "raw lines without being asked": Case(
+        "gpu_passthrough_replace_raw=true replaces them",
+        lambda gpu: gpu.configure({}, RAW),
+        {"libraries": "none"},
+        refused=False,
+    ),
+    "no leave to restart": Case(
+        "gpu_passthrough_restart_ok=true lets this role restart it",
+        lambda gpu: gpu.configure({**GOOD, "dev0": "/dev/nvidia0,mode=0600"}),
+        {"restart_ok": False},
+        refused=False,
+    ),
+    "a stopped container": Case("is stopped", cannot_start),
+}
+
+
+@pytest.fixture(scope="module")
+def explained(machine: Machine) -> Iterator[tuple[PlaybookResult, dict[str, Gpu]]]:
+    gpus = dict(zip(CASES, list(machine.gpus.values())[: len(CASES)], strict=True))
+    for name, case in CASES.items():
+        case.prepare(gpus[name])
+    machine.node.runfile(OLDER)
+    other = str(machine.node.folder / f"NVIDIA-Linux-x86_64-{OLDER}.run")
+    variables = {gpus[name].host: dict(case.variables) for name, case in CASES.items()}
+    variables[gpus["a runfile of another version"].host]["runfile"] = other
+    inits = {name: gpu.init for name, gpu in gpus.items()}
+    result = machine.node.play(variables)
+    yield result, gpus
+    assert {name: gpu.init for name, gpu in gpus.items()} == inits  # none was restarted
+    machine.node.box.node("pct", "unlock", gpus["a locked container"].vmid)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_left_is_explained(explained: tuple[PlaybookResult, dict[str, Gpu]], name: str) -> None:
+    result, gpus = explained
+    case, host = CASES[name], gpus[name].host
+    if case.refused:
+        assert case.said in sentence(result, host), result.output
+    else:
+        assert result.recap[host]["failures"] == 0, result.output
+        said = [one.message for one in result.tasks if one.host == host and ": Say " in one.task]
+        assert case.said in " ".join(" ".join(said).split())
+
+
+def test_a_refusal_changes_nothing(explained: tuple[PlaybookResult, dict[str, Gpu]]) -> None:
+    _result, gpus = explained
+    for name in ("a locked container", "raw lines without being asked"):
+        assert (gpus[name].raw, gpus[name].entries) == (RAW, {})
+
+
+def test_a_stopped_container_can_start_again(explained: tuple[PlaybookResult, dict[str, Gpu]]) -> None:
+    gpu = explained[1]["a stopped container"]
+    assert gpu.entries == GOOD
+    gpu.start()
+    gpu.stop()
+
+
+# --- states of the node, one after the other, since it is one node
+
+
+def test_a_node_that_was_booted(machine: Machine) -> None:
+    """No module loaded: the whole way, with the boot unit, whose command then does the same by itself."""
+    node, gpu = machine.node, machine.one
+    node.forget_driver()
+    check = node.play({gpu.host: {"boot_unit": True}}, check=True)
+    assert "Traceback" not in check.output and node.sh("ls /dev/nvidia* 2>/dev/null || true") == ""
+    result = node.play({gpu.host: {"boot_unit": True}}, CYCLE).ok()
+    assert result.task("Look before").result["links"]["gpu"]["id"] == "gpu.module_not_loaded"
+    assert result.task("Look after").result["links"]["gpu"]["id"] == "gpu.ok"
+    names = [one.task for one in result.tasks]
+    assert [one.task for one in result.tasks[names.index("Look after") :] if one.changed] == []
+    unit = node.sh("cat /etc/systemd/system/multi-user.target.wants/proxmox-gpu-devices.service")
+    assert "Before=pve-guests.service" in unit
+    made = node.sh("ls /dev/nvidia*")
+    node.forget_driver()
+    node.sh("modprobe nvidia")
+    command = unit.split("ExecStart=/bin/sh -c '")[1].split("'\n")[0]
+    node.sh(command.replace("/proc/driver", "/run/nvidia-standin/proc/driver"))
+    assert node.sh("ls /dev/nvidia*") == made
+
+
+def test_no_driver_on_the_node(machine: Machine) -> None:
+    machine.node.forget_driver()
+    machine.node.driver(driver=None)
+    result = machine.node.play({machine.one.host: {}}, CYCLE)
+    assert result.task("Look before").result["links"]["gpu"]["id"] == "gpu.module_not_loaded"
+    said = sentence(result, machine.one.host)
+    assert "The kernel module nvidia of node pve1 cannot be loaded" in said
+    assert "install NVIDIA's driver for kernel" in said
+    machine.node.boot()
+
+
+def test_a_folder_that_is_not_empty(machine: Machine) -> None:
+    machine.node.boot()
+    machine.node.sh("rm /dev/nvidiactl; mkdir -p /dev/nvidiactl/x")
+    assert "It is not empty" in sentence(machine.node.play({machine.one.host: {}}), machine.one.host)
+    machine.node.sh("rm -r /dev/nvidiactl")
+
+
+def test_a_node_whose_reboot_is_pending(machine: Machine) -> None:
+    """Of a container that has what the node will run, the cure is the reboot. One with what runs is in order."""
+    machine.node.boot(driver=NEWER, loaded=DRIVER)
+    ahead = machine.gpus["an entry written twice"]
+    ahead.libraries(NEWER)
+    result = machine.node.play({machine.one.host: {}, ahead.host: {}}, CYCLE)
+    assert result.recap[machine.one.host]["failures"] == 0, result.output
+    told = " ".join(one.message for one in result.tasks if one.host == machine.one.host and ": Say " in one.task)
+    assert f"was upgraded to {NEWER}, and {DRIVER} runs until it is rebooted" in " ".join(told.split())
+    assert result.task("Look before", ahead.host).result["links"]["gpu"]["id"] == "gpu.library_mismatch"
+    assert f"The node's driver was upgraded to {NEWER} and its reboot is pending" in sentence(result, ahead.host)
+
+
+def test_no_restart_while_a_process_has_the_gpu_open(machine: Machine) -> None:
+    """A device that can be opened: number 3 of major 1 is what /dev/null is. One process in a namespace of its own."""
+    machine.node.boot(gpus=4, majors={"nvidia": 1, "nvidia-uvm": 511})
+    machine.node.sh("nvidia-modprobe -c=3")
+    gpu = machine.one
     gpu.configure({"dev0": "/dev/nvidia3,mode=0600"})
-    gpu.container.run("setsid sleep 300 3</dev/nvidia3 >/dev/null 2>&1 &")
-    init = gpu.sh(f"lxc-info -n {VMID} -p -H")
-    result = gpu.role(devices=["/dev/nvidia3"], libraries="none").ok()
-    assert len(result.task("Set the container's device entries").result["busy"]) == 1
+    gpu.run("setsid sleep 300 3</dev/nvidia3 >/dev/null 2>&1 &")
+    gpu.run("setsid unshare --pid --fork sleep 300 3</dev/nvidia3 >/dev/null 2>&1 &")
+    init = gpu.init
+    result = machine.node.play({gpu.host: {"devices": ["/dev/nvidia3"], "libraries": "none"}}).ok()
+    assert len(result.task("Set the container's device entries").result["busy"]) == 3
     assert "processes in it have the GPU open" in " ".join(result.output.split())
-    assert gpu.sh(f"lxc-info -n {VMID} -p -H") == init
-
-
-@pytest.fixture(autouse=True)
-def _no_slow_pct(quick_pct: None, tmp_path: Path) -> None:
-    """Without the start-up cost of pct."""
+    assert gpu.init == init

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from testbed import client, pve_files
+from testbed import client, pve_files, state
 from testbed.api_standin import certificates
 from testbed.layout import CHECKOUT
-from tests.integration.api import NOBODY, Api
+from tests.integration.api import NOBODY, Api, Listed
 from tests.integration.box import Box
 
 FIRST, SECOND, NAMELESS = "310", "311", "312"
@@ -60,17 +63,34 @@ def permissions(api: Api, *entries: tuple[str, list[str]]) -> list[dict[str, Any
 # --- what is listed
 
 
-def test_both_nodes_are_listed_with_what_the_connection_needs(api: Api) -> None:
-    hosts = api.inventory().hosts
-    first, second = hosts[f"ct{FIRST}"], hosts[f"ct{SECOND}"]
+@dataclass
+class Plain:
+    """One run without any option, and what it asked for."""
+
+    listed: Listed
+    requests: list[str]
+    ports: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def plain(cluster: Box, tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    api = Api(cluster, tmp_path_factory.mktemp("plain"))
+    api.forget()
+    with api.with_settings(pools={"train": [int(FIRST)]}):
+        listed = api.inventory()
+    return Plain(listed, api.requests(), api.ports)
+
+
+def test_both_nodes_are_listed_with_what_the_connection_needs(plain: Plain) -> None:
+    first, second = plain.listed.hosts[f"ct{FIRST}"], plain.listed.hosts[f"ct{SECOND}"]
     assert first["ansible_connection"] == "proxmox_gpu.training.pct_exec"
-    assert (first["pct_vmid"], first["pve_node"], first["ansible_port"]) == (310, "pve1", api.ports["sshd pve1"])
-    assert (second["pct_vmid"], second["pve_node"], second["ansible_port"]) == (311, "pve2", api.ports["sshd pve2"])
+    assert (first["pct_vmid"], first["pve_node"], first["ansible_port"]) == (310, "pve1", plain.ports["sshd pve1"])
+    assert (second["pct_vmid"], second["pve_node"], second["ansible_port"]) == (311, "pve2", plain.ports["sshd pve2"])
     assert (first["pve_name"], first["pve_status"], first["pve_tags"]) == ("ct310", "stopped", ["b", "a"])
 
 
-def test_how_a_gpu_is_handed_in(api: Api) -> None:
-    hosts = api.inventory().hosts
+def test_how_a_gpu_is_handed_in(plain: Plain) -> None:
+    hosts = plain.listed.hosts
     first, second = hosts[f"ct{FIRST}"]["pve_gpu"], hosts[f"ct{SECOND}"]["pve_gpu"]
     assert (first["how"], first["gpus"]) == ("devices", [0])
     assert first["devices"] == {"dev0": "/dev/nvidia0,gid=44,mode=0660", "dev1": "/dev/nvidiactl"}
@@ -79,9 +99,8 @@ def test_how_a_gpu_is_handed_in(api: Api) -> None:
     assert hosts["ct200"]["pve_gpu"]["how"] == "none"
 
 
-def test_groups(api: Api) -> None:
-    with api.with_settings(pools={"train": [int(FIRST)]}):
-        listed = api.inventory()
+def test_groups(plain: Plain) -> None:
+    listed = plain.listed
     assert listed.group("gpu") == {f"ct{FIRST}", f"ct{SECOND}"}
     assert listed.group("gpu_devices") == {f"ct{FIRST}"}
     assert listed.group("gpu_raw") == {f"ct{SECOND}"}
@@ -90,14 +109,12 @@ def test_groups(api: Api) -> None:
     assert {"ct200", "ct201"} <= listed.group("status_running")
 
 
-def test_few_requests(api: Api) -> None:
-    api.forget()
-    assert api.inventory().rc == 0
-    asked = api.requests()
-    configurations = [line for line in asked if "/config" in line]
+def test_few_requests(plain: Plain) -> None:
+    assert plain.listed.rc == 0
+    configurations = [line for line in plain.requests if "/config" in line]
     for vmid in (FIRST, SECOND, NAMELESS):
         assert sum(f"/lxc/{vmid}/config" in line for line in configurations) == 1
-    assert sorted(set(asked) - set(configurations)) == [
+    assert sorted(set(plain.requests) - set(configurations)) == [
         "GET /access/permissions",
         "GET /cluster/resources?type=vm",
         "GET /cluster/status",
@@ -189,38 +206,25 @@ def test_the_cache_saves_every_request(api: Api, tmp_path: Path) -> None:
 # --- the ways in
 
 
+def by_ticket(api: Api) -> dict[str, Any]:
+    return {"api_token_id": None, "api_token_secret": None, "api_password": api.accounts["reader@pve"]["password"]}
+
+
 def test_by_ticket(api: Api) -> None:
-    password = api.accounts["reader@pve"]["password"]
-    listed = api.inventory(api_token_id=None, api_token_secret=None, api_password=password)
-    assert f"ct{FIRST}" in listed.hosts
+    assert f"ct{FIRST}" in api.inventory(**by_ticket(api)).hosts
 
 
 def test_by_fingerprint(api: Api) -> None:
-    password = api.accounts["reader@pve"]["password"]
-    pin = certificates.fingerprint(api.box.layout)
-    assert f"ct{FIRST}" in api.inventory(api_ca_file=None, api_fingerprint=pin).hosts
-    by_ticket = api.inventory(
-        api_ca_file=None, api_fingerprint=pin, api_token_id=None, api_token_secret=None, api_password=password
-    )
-    assert f"ct{FIRST}" in by_ticket.hosts
+    pin: dict[str, Any] = {"api_ca_file": None, "api_fingerprint": certificates.fingerprint(api.box.layout)}
+    for way in ({}, by_ticket(api)):
+        listed = api.inventory(**pin, **way)
+        assert f"ct{FIRST}" in listed.hosts and "Insecure" not in listed.said
 
 
 def test_by_pvesh_over_ssh(api: Api) -> None:
     words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve2"])]
     listed = api.inventory(api_backend="ssh", api_user="root", api_ssh_arguments=words)
     assert {f"ct{FIRST}", f"ct{SECOND}"} <= listed.group("gpu")
-
-
-def test_by_ssh_to_a_node_that_refuses_the_login(api: Api) -> None:
-    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
-    listed = api.inventory(api_backend="ssh", api_user="nobody", api_ssh_arguments=words)
-    assert "ssh to 127.0.0.1 failed: nobody@127.0.0.1: Permission denied (publickey)" in refused(listed)
-
-
-def test_by_ssh_without_the_sudoers_line(api: Api) -> None:
-    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
-    listed = api.inventory(api_backend="ssh", api_user="ansible", api_sudo=True, api_ssh_arguments=words)
-    assert "login ansible may not run pvesh through sudo on 127.0.0.1" in refused(listed)
 
 
 def test_by_pvesh_on_the_node_itself(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,13 +234,8 @@ def test_by_pvesh_on_the_node_itself(api: Api, tmp_path: Path, monkeypatch: pyte
     program.write_text(f'#!/bin/sh\ncd {CHECKOUT}\nexec {sys.executable} -m testbed exec pve1 -- pvesh "$@"\n')
     program.chmod(0o755)
     monkeypatch.setitem(api.box.environment, "PATH", f"{program.parent}:{os.environ['PATH']}")
-    assert {f"ct{FIRST}", f"ct{SECOND}"} <= api.inventory(api_backend="pvesh").group("gpu")
-
-
-def test_pvesh_where_there_is_none(api: Api) -> None:
-    listed = api.inventory(api_backend="pvesh")
-    assert listed.rc != 0
-    assert "pvesh on this node has no such program" in listed.said
+    listed = api.inventory(api_backend="pvesh", filters=[f"pve_vmid in [{FIRST}, {SECOND}]"])
+    assert listed.group("gpu") == {f"ct{FIRST}", f"ct{SECOND}"}
 
 
 # --- what the token may not see
@@ -291,18 +290,49 @@ def refused(listed: Any) -> str:
     return said
 
 
-def test_wrong_token(api: Api) -> None:
+@pytest.fixture(scope="module")
+def wrong(cluster: Box, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What ansible-inventory says to each of many sources that are wrong in one thing, all in one run."""
+    words = [*client.ssh_options(cluster.layout), "-p", str(state.load_ports(cluster.layout)["sshd pve1"])]
+    by_ssh: dict[str, Any] = {"api_backend": "ssh", "api_ssh_arguments": words}
+    sources: dict[str, dict[str, Any]] = {
+        "token": {"api_token_secret": "00000000-0000-4000-8000-000000000000"},
+        "ticket and port": {**by_ticket(Api(cluster, Path())), "api_port": 1},
+        "password": {"api_token_id": None, "api_token_secret": None, "api_password": "hunter2"},
+        "fingerprint": {"api_fingerprint": certificates.fingerprint(cluster.layout, "foreign")},
+        "port": {"api_port": 1},
+        "no host": {"api_host": None},
+        "no realm": {"api_user": "reader"},
+        "no secret": {"api_token_secret": None},
+        "no login": {**by_ssh, "api_user": "nobody"},
+        "no sudoers line": {**by_ssh, "api_user": "ansible", "api_sudo": True},
+        "no pvesh": {"api_backend": "pvesh"},
+    }
+    api = Api(cluster, tmp_path_factory.mktemp("wrong"))
     with api.with_settings():
-        said = refused(api.inventory(api_token_secret="00000000-0000-4000-8000-000000000000"))
-    assert "does not accept token reader@pve!inventory (Authentication failed!)" in said
-    assert "00000000-0000" not in said
+        said = api.refusals(sources)
+    assert "00000000-0000" not in "".join(said.values()) and "hunter2" not in "".join(said.values())
+    return said
 
 
-def test_wrong_password(api: Api) -> None:
-    with api.with_settings():
-        said = refused(api.inventory(api_token_id=None, api_token_secret=None, api_password="hunter2"))
-    assert "does not accept the password of user reader@pve (authentication failure)" in said
-    assert "hunter2" not in said
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("token", "does not accept token reader@pve!inventory (Authentication failed!)"),
+        ("password", "does not accept the password of user reader@pve (authentication failure)"),
+        ("fingerprint", "has another fingerprint than the configured one"),
+        ("port", "is not to be reached (nothing listens there)"),
+        ("ticket and port", "is not to be reached (nothing listens there)"),
+        ("no host", "api_host is not set"),
+        ("no realm", "give user@realm"),
+        ("no secret", "Neither api_token_id with api_token_secret nor api_password"),
+        ("no login", "ssh to 127.0.0.1 failed: nobody@127.0.0.1: Permission denied (publickey)"),
+        ("no sudoers line", "login ansible may not run pvesh through sudo on 127.0.0.1"),
+        ("no pvesh", "pvesh on this node has no such program"),
+    ],
+)
+def test_what_is_wrong_with_a_source(wrong: dict[str, str], what: str, sentence: str) -> None:
+    assert sentence in wrong[what]
 
 
 @pytest.mark.parametrize(
@@ -311,27 +341,23 @@ def test_wrong_password(api: Api) -> None:
 )
 def test_certificates(api: Api, kind: str, sentence: str) -> None:
     with api.with_settings(certificate=kind):
-        assert sentence in refused(api.inventory())
-
-
-def test_another_fingerprint(api: Api) -> None:
-    pin = certificates.fingerprint(api.box.layout, "foreign")
-    assert "has another fingerprint than the configured one" in refused(api.inventory(api_fingerprint=pin))
-
-
-def test_nothing_listens(api: Api) -> None:
-    assert "is not to be reached (nothing listens there)" in refused(api.inventory(api_port=1))
+        said = api.refusals({"token": {}, "ticket": by_ticket(api)})
+    assert sentence in said["token"] and sentence in said["ticket"]
 
 
 @pytest.mark.parametrize("fault", ["cut", "html", "empty", "close", "half"])
 def test_half_an_answer(api: Api, fault: str) -> None:
-    with api.with_settings(broken={"/cluster/resources": fault}):
-        assert "gave half an answer to /cluster/resources" in refused(api.inventory())
+    with api.with_settings(broken={"/cluster/resources|/access/ticket": fault}):
+        said = api.refusals({"token": {}, "ticket": by_ticket(api)})
+    assert "gave half an answer to /cluster/resources" in said["token"]
+    assert "gave half an answer to /access/ticket" in said["ticket"]
 
 
 def test_no_answer_in_time(api: Api) -> None:
-    with api.with_settings(slow={"/cluster/resources": 3}):
-        assert "gave no answer to /cluster/resources in time" in refused(api.inventory(api_timeout=1))
+    with api.with_settings(slow={"/cluster/resources|/access/ticket": 3}):
+        said = api.refusals({"token": {"api_timeout": 1}, "ticket": {**by_ticket(api), "api_timeout": 1}})
+    assert "gave no answer to /cluster/resources in time" in said["token"]
+    assert "gave no answer to /access/ticket in time" in said["ticket"]
 
 
 def test_a_node_that_is_offline(api: Api) -> None:
@@ -343,18 +369,28 @@ def test_a_node_that_is_offline(api: Api) -> None:
 
 
 def test_a_node_that_went_away_in_between(api: Api) -> None:
-    with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "596"}):
-        listed = api.inventory()
-    assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer https://" in listed.said
-    assert f"ct{FIRST}" in listed.group("gpu")
+    words = [*client.ssh_options(api.box.layout), "-p", str(api.ports["sshd pve1"])]
+    by_ssh = {"api_backend": "ssh", "api_user": "root", "api_ssh_arguments": words}
+    with api.with_settings(broken={"/nodes/pve2/lxc/.*/config": "595"}):
+        for way in ({}, by_ssh):
+            listed = api.inventory(filters=[f"pve_vmid in [{FIRST}, {SECOND}, {NAMELESS}]"], **way)
+            assert f"{SECOND}, {NAMELESS} is not known: Node pve2 does not answer " in listed.said
+            assert f"ct{FIRST}" in listed.group("gpu")
 
 
-def test_missing_options(api: Api) -> None:
-    assert "api_host is not set" in refused(api.inventory(api_host=None))
-    assert "give user@realm" in refused(api.inventory(api_user="reader"))
-    assert "Neither api_token_id with api_token_secret nor api_password" in refused(
-        api.inventory(api_token_secret=None)
-    )
+# --- as written down
+
+
+@pytest.mark.parametrize("path", ["docs/guides/inventory.md", "inventories/cluster/lxc_hosts.yml"])
+def test_an_example_as_written(api: Api, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """With this box's address in place of the example's; the secret comes from the environment, as it says."""
+    text = (CHECKOUT / path).read_text()
+    if path.endswith(".md"):
+        text = textwrap.dedent(text.split("```yaml\n")[1].split("```")[0])
+    here = {name: api.access()[name] for name in ("api_host", "api_port", "api_ca_file")}
+    options = yaml.safe_load(text) | here | {"cache_connection": str(api.folder / "cache")}
+    monkeypatch.setitem(api.box.environment, "PVE_TOKEN_SECRET", api.access()["api_token_secret"])
+    assert api.inventory(**options).group("gpu") == {f"ct{FIRST}", f"ct{SECOND}"}
 
 
 # --- a container that moves

@@ -5,29 +5,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed import state
 from tests.integration.box import Box
 from tests.integration.playbook_result import PlaybookResult
 
-LOGIN = "deploy"
-FILE = f"/etc/sudoers.d/proxmox_gpu_{LOGIN}"
 pytestmark = pytest.mark.timeout(600)
+# One node under several names, each of which is to get a login of its own.
+MADE: dict[str, dict[str, Any]] = {"plain": {}, "asking": {"pvesh": True}, "mighty": {"root": True}}
+REFUSED: dict[str, dict[str, Any]] = {
+    "taken": {"user": "operator"},
+    "superuser": {"user": "root"},
+    "quoted": {"user": "x; rm"},
+    "undecided": {"state": "gone"},
+}
 
 
-def prepare(box: Box, check: bool = False, **variables: Any) -> PlaybookResult:
-    values = {"prepare_node_user": LOGIN, "prepare_node_key": str(box.layout.client / "id_ed25519.pub")}
-    merged = values | {f"prepare_node_{name}": value for name, value in variables.items()}
-    return box.run_playbook("proxmox_gpu.training.prepare_node", "pve1", merged, check=check)
+@pytest.fixture(scope="module")
+def source(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    port = state.load_ports(box.layout)["sshd pve1"]
+    hosts = {
+        host: {
+            "ansible_port": port,
+            **{f"prepare_node_{name}": value for name, value in {"user": f"login-{host}", **options}.items()},
+        }
+        for host, options in {**MADE, **REFUSED}.items()
+    }
+    path = tmp_path_factory.mktemp("prepare") / "nodes.yml"
+    path.write_text(json.dumps({"all": {"children": {"nodes": {"hosts": hosts}}}}))
+    return path
 
 
-@pytest.fixture
-def node(box: Box) -> Iterator[Box]:
-    yield box
-    prepare(box, state="absent").ok()
+def prepare(box: Box, source: Path, hosts: Iterable[str], *, check: bool = False, **variables: Any) -> PlaybookResult:
+    """One after the other: they are one node."""
+    given = {"key": str(box.layout.client / "id_ed25519.pub"), **variables}
+    return box.run_playbook(
+        "proxmox_gpu.training.prepare_node",
+        ",".join(hosts),
+        {f"prepare_node_{name}": value for name, value in given.items()},
+        check=check,
+        arguments=["-i", str(source)],
+        environment={"ANSIBLE_FORKS": "1", "ANSIBLE_PIPELINING": "1"},
+    )
 
 
 def traces(box: Box) -> str:
@@ -35,49 +62,56 @@ def traces(box: Box) -> str:
     return box.node("sh", "-c", "cat /etc/passwd /etc/group /etc/shadow /etc/sudoers /etc/sudoers.d/*; ls /home").stdout
 
 
-def test_made_used_and_removed(node: Box) -> None:
-    before = traces(node)
-    prepare(node).ok()
-    rules = node.node("sudo", "-l", "-U", LOGIN).stdout
-    assert rules.rstrip().endswith("(root) NOPASSWD: /usr/bin/lxc-attach, /usr/bin/lxc-info, /usr/sbin/pct")
-    assert node.node_ssh("sudo -n /usr/bin/id", user=LOGIN).returncode != 0
+@dataclass
+class Done:
+    result: PlaybookResult
+    traces: str  # of the node, after it
 
+
+@pytest.fixture(scope="module")
+def done(box: Box, source: Path) -> Iterator[Done]:
+    """Logins made; those that are not to be made refused; all gone again, and the node as it was."""
+    before = traces(box)
+    result = prepare(box, source, [*MADE, *REFUSED])
+    yield Done(result, traces(box))
+    gone = prepare(box, source, [*MADE, "taken"], state="absent")
+    assert "was not made by this playbook" in " ".join(gone.output.split())
+    assert traces(box) == before
+    assert prepare(box, source, ["plain"], state="absent").ok().changed("plain") == 0
+
+
+def test_check_mode_changes_nothing(box: Box, source: Path) -> None:
+    before = traces(box)
+    result = prepare(box, source, ["plain"], check=True)
+    assert "Traceback" not in result.output
+    assert traces(box) == before
+
+
+def test_exactly_its_lines(box: Box, done: Done) -> None:
+    rules = box.node("sudo", "-l", "-U", "login-plain").stdout
+    assert rules.rstrip().endswith("(root) NOPASSWD: /usr/bin/lxc-attach, /usr/bin/lxc-info, /usr/sbin/pct")
+    assert box.node_ssh("sudo -n /usr/bin/id", user="login-plain").returncode != 0
+    file = "/etc/sudoers.d/proxmox_gpu_login-"
+    assert box.node("cat", f"{file}asking").stdout.endswith("/usr/sbin/pct, /usr/bin/pvesh\n")
+    assert box.node("cat", f"{file}mighty").stdout.endswith("login-mighty ALL=(root) NOPASSWD: ALL\n")
+    assert box.node_ssh("sudo -n /usr/bin/id -un", user="login-mighty").stdout == "root\n"
+
+
+def test_the_login_is_enough_for_a_container(box: Box, done: Done) -> None:
     play = "- hosts: all\n  gather_facts: false\n  tasks:\n    - {name: Who, ansible.builtin.raw: id -un}\n"
-    inside = node.run_playbook(play, "ct200", {"ansible_user": LOGIN}).ok()
+    inside = box.run_playbook(play, "ct200", {"ansible_user": "login-plain"}).ok()
     assert inside.task("Who").result["stdout"].strip() == "root"
     assert "pct exec is used" not in inside.output  # lxc-attach is allowed
 
-    assert prepare(node).ok().changed("pve1") == 0
-    prepare(node, state="absent").ok()
-    assert traces(node) == before
-    assert prepare(node, state="absent").ok().changed("pve1") == 0
+
+def test_a_second_run_changes_nothing(box: Box, source: Path, done: Done) -> None:
+    assert prepare(box, source, ["plain"]).ok().changed("plain") == 0
 
 
-def test_pvesh_and_everything_on_request(node: Box) -> None:
-    prepare(node, pvesh=True).ok()
-    assert node.node("cat", FILE).stdout.endswith("/usr/sbin/pct, /usr/bin/pvesh\n")
-    prepare(node, root=True).ok()
-    assert node.node("cat", FILE).stdout.endswith(f"{LOGIN} ALL=(root) NOPASSWD: ALL\n")
-    assert node.node_ssh("sudo -n /usr/bin/id -un", user=LOGIN).stdout == "root\n"
-
-
-def test_a_login_that_it_did_not_make_is_left_alone(node: Box) -> None:
-    before = traces(node)
-    for state in ("present", "absent"):
-        refused = prepare(node, user="operator", state=state)
-        assert "has a login operator already that was not made by this playbook" in " ".join(refused.output.split())
-    assert traces(node) == before
-
-
-def test_check_mode_changes_nothing(node: Box) -> None:
-    before = traces(node)
-    result = prepare(node, check=True)
-    assert "Traceback" not in result.output
-    assert traces(node) == before
-
-
-def test_what_cannot_be_meant(node: Box) -> None:
-    wrong: list[dict[str, Any]] = [{"user": "root"}, {"state": "gone"}, {"user": "x; rm"}]
-    for variables in wrong:
-        refused = prepare(node, **variables)
-        assert refused.rc != 0 and "prepare_node_user has to be a login name other than root" in refused.output
+def test_what_cannot_be_meant_is_refused(done: Done) -> None:
+    said = {one.host: " ".join(one.message.split()) for one in done.result.failures()}
+    assert set(said) == set(REFUSED)
+    assert "has a login operator already that was not made by this playbook" in said.pop("taken")
+    assert all("prepare_node_user has to be a login name other than root" in text for text in said.values())
+    made = set(re.findall(r"^(login-[a-z]+|operator):x", done.traces, re.MULTILINE))
+    assert made == {"login-plain", "login-asking", "login-mighty", "operator"}

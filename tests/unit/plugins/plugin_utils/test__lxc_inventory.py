@@ -160,6 +160,14 @@ def test_names() -> None:
     assert _lxc_inventory.host_names(rows, "id")[0] == {200: "200", 201: "201", 202: "202", 203: "203"}
 
 
+def test_a_name_that_is_taken_or_means_something_else() -> None:
+    """A container called localhost would otherwise be where delegate_to: localhost runs."""
+    rows = [{"vmid": 200, "name": "web"}, {"vmid": 201, "name": "web"}, {"vmid": 202, "name": "web-200"}]
+    names, said = _lxc_inventory.host_names([*rows, {"vmid": 203, "name": "localhost"}], "name")
+    assert names == {200: "web-200-200", 201: "web-201", 202: "web-200-202", 203: "localhost-203"}
+    assert said[0] == "A container named localhost is listed as localhost-203."
+
+
 def test_a_token_in_the_users_name() -> None:
     access = access_from({"api_host": "h", "api_user": "reader@pve!inventory", "api_token_secret": "s"})
     assert (access.user, access.token_id, access.who) == ("reader@pve", "inventory", "token reader@pve!inventory")
