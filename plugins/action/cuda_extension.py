@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import tempfile
 import time
@@ -91,6 +92,7 @@ class ActionModule(ActionBase):
         reporter = Reporter(host, display.display, estimate=self._estimate)
         status = STATUS.format(name=normalise_name(str(self._task.args.get("name"))))
         begun, seen, failures = time.monotonic(), time.monotonic(), 0
+        last: dict[str, Any] = {}
         while True:
             time.sleep(POLL)
             try:
@@ -108,12 +110,24 @@ class ActionModule(ActionBase):
             if finished:
                 return self._result(started, variables)
             if now - seen > GRACE or now - begun > limit:
-                return {
-                    "failed": True,
-                    "msg": "The build in the container ended without leaving a result: the container was restarted, or"
-                    " the process was killed. Run the playbook again; see the log in the container.",
-                }
+                return self._vanished(last)
+            last = progress or last
             reporter.show(progress, now - begun)
+
+    def _vanished(self, last: dict[str, Any]) -> dict[str, Any]:
+        """The result of a build that left none, by its last status and the kernel's count of what it killed."""
+        files = "/sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control"
+        said = self._low_level_execute_command(f"cat {files} 2>/dev/null; true", sudoable=True).get("stdout") or ""
+        counts = [int(number) for number in re.findall(r"^oom_kill (\d+)$", str(said), re.MULTILINE)]
+        if max(counts, default=0) > int(last.get("kills") or 0):
+            why = f"was killed for lack of memory ({last.get('jobs') or 1} compiler processes at once): set"
+            why += " cuda_extensions_jobs: 1, or give the container more memory"
+            return {"failed": True, "cause": "memory", "msg": f"{last.get('what') or 'The build'}: the build {why}."}
+        return {
+            "failed": True,
+            "msg": "The build in the container ended without leaving a result: the container was restarted, or"
+            " the process was killed. Run the playbook again; see the log in the container.",
+        }
 
     def _look(self, results: str, status: str) -> tuple[bool, dict[str, Any], bool]:
         """(the result is there, what the build is at, its process lives)."""

@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils import _nvcc_wrapper
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel, oom_kills
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import (
     Finished,
     read_log,
@@ -57,9 +57,17 @@ class Progress:
         self.path, self.what = path, what
         self.last: dict[str, t.Any] = {}
         self.estimate: float | None = None
+        self.kills = oom_kills()
 
     def __call__(self, phase: str, **details: t.Any) -> None:
-        self.last = {"what": self.what, "phase": phase, "pid": os.getpid(), "estimate": self.estimate, **details}
+        self.last = {
+            "what": self.what,
+            "phase": phase,
+            "pid": os.getpid(),
+            "estimate": self.estimate,
+            "kills": self.kills,
+        }
+        self.last.update(details)
         write_json(self.path, self.last)
 
     def done(self) -> None:
@@ -99,7 +107,9 @@ def build_wheel(
     command = [*(LOW_PRIORITY if low_priority else ()), *command]
 
     def tick(seconds: float) -> None:
-        progress("compiling", elapsed=round(seconds), **how_far(source, events), targets=list(targets))
+        progress(
+            "compiling", elapsed=round(seconds), jobs=parallel.jobs, **how_far(source, events), targets=list(targets)
+        )
 
     finished = run_logged(command, variables, folder, log, timeout, tick, 2.0)
     cause = why(finished, build, log, timeout)

@@ -52,7 +52,7 @@ def stamp(path: str, key: WheelKey, built: t.Mapping[str, t.Any], folder: str) -
         metadata = _metadata_folder(source, path)
         lines: list[list[str]] = []
         for item in source.infolist():
-            if item.filename == f"{metadata}/RECORD":
+            if item.filename in (f"{metadata}/RECORD", f"{metadata}/{RECORD_NAME}"):
                 continue
             data = source.read(item)
             if item.filename == f"{metadata}/WHEEL":

@@ -141,6 +141,15 @@ def test_a_wheel_of_the_key_is_installed_without_a_compiler_and_a_network(box: B
     assert (outcome.sentence, outcome.changed) == ("", 1)
     assert "compiling" not in outcome.result.output
     assert "add_one" in other.run(IMPORT)
+    # The same file as somebody else's, under the name that upstreams give to theirs.
+    prebuilt = "/root/tiny_gpu_ops-1.0+cu13torch2.14-cp311-cp311-linux_x86_64.whl"
+    other.run(
+        f"/opt/training/bin/python -m pip uninstall -qy tiny-gpu-ops; cp {HOUSE}/torch-*/*.whl {prebuilt}", timeout=300
+    )
+    given = tiny_extension.variables(wheel=prebuilt, sha256=other.run(f"sha256sum {prebuilt}").split()[0])
+    outcome = role_runs.run_one(ROLE, other, given)
+    assert (outcome.sentence, outcome.changed) == ("", 1)
+    assert json.loads(other.run(f"cat {RECORD}"))["key"]["flags"] == ["prebuilt"]
 
 
 def test_a_damaged_wheel_is_refused_and_built_again_without_a_network(box: Box, first_run: role_runs.Outcome) -> None:

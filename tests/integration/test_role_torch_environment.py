@@ -66,7 +66,8 @@ def ready(places: Box, base: str, wheels: str) -> Container:
 
 @pytest.fixture(scope="module")
 def finished_first_run(places: Box, base: str, wheels: str) -> Outcome:
-    container = with_wheels(places.container(241).fresh("--from", base), wheels)
+    # Without a network: torch and all that it needs come from the folder.
+    container = with_wheels(places.container(241).fresh("--from", base, "--no-network"), wheels)
     outcome = run_one(ROLE, container, WISH)
     if SNAPSHOT not in places.status()["snapshots"]:
         container.snapshot(SNAPSHOT)

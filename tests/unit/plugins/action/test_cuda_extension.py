@@ -123,3 +123,11 @@ def test_a_job_that_vanished_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     answer, _lines = run(container, monkeypatch)
     assert answer["failed"]
     assert "the container was restarted, or the process was killed" in answer["msg"]
+
+
+def test_a_job_that_the_kernel_killed_with_its_parent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    status = {**STATUS, "kills": 2, "jobs": 4}
+    looks = [output(RUNNING, status, True), *[output(RUNNING, status, False)] * 13, "low 0\noom_kill 3\n"]
+    answer, _lines = run(Container({"changed": True}, list(looks)), monkeypatch)
+    assert answer["cause"] == "memory"
+    assert answer["msg"].startswith("tiny 1.0: the build was killed for lack of memory (4 compiler processes at once)")

@@ -72,6 +72,14 @@ def test_the_key_is_in_the_name_the_metadata_and_the_record(stamped: Path) -> No
     assert read_record(str(stamped)) == {"schema": 1, "key": key().as_dict(), "built": {"seconds": 5}}
 
 
+def test_a_wheel_that_carries_a_key_gets_another_one_in_its_place(stamped: Path, tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    again = stamp(str(stamped), key(libc="glibc-2.41"), {}, str(tmp_path / "again"))
+    assert read_record(again)["key"]["libc"] == "glibc-2.41"
+    with zipfile.ZipFile(again) as wheel:
+        assert len(wheel.namelist()) == len(set(wheel.namelist()))
+
+
 def test_the_record_of_files_is_true(stamped: Path, tmp_path: Path) -> None:
     unpack(str(stamped), str(tmp_path / "out"))
     lines = (tmp_path / "out/tiny-1.0.dist-info/RECORD").read_text().splitlines()
