@@ -46,6 +46,71 @@ MORE = {
 }
 
 
+def inner(torch_of):
+    """mamba_inner_fn, made of the PyTorch functions of transformers: it has none for the whole."""
+    from torch.nn import functional
+
+    def fn(xz, conv, _bias, project, widen, out, _out_bias, a, _b, _c, d, delta_bias, delta_softplus):
+        u, z = xz.chunk(2, dim=1)
+        u = torch_of("causal_conv1d_fn")(u, conv.squeeze(1), None, activation="silu")
+        low, b, c = functional.linear(u.transpose(1, 2), project).split([widen.shape[1], *2 * [a.shape[1]]], dim=-1)
+        delta = functional.linear(low, widen).transpose(1, 2)
+        found = torch_of("selective_scan_fn")(
+            u, delta, a, b.transpose(1, 2), c.transpose(1, 2), d, z, delta_bias, delta_softplus=delta_softplus
+        )
+        return functional.linear(found.transpose(1, 2), out)
+
+    return fn
+
+
+def split(torch_of):
+    """mamba_split_conv1d_scan_combined, made in the same way."""
+    from torch.nn import functional
+
+    def fn(x, conv, _bias, dt_bias, a, d, chunk_size, activation, headdim, ngroups):
+        grouped = (conv.shape[0] - a.shape[0] * headdim) // 2
+        z, mixed, dt = x.split([a.shape[0] * headdim, conv.shape[0], a.shape[0]], dim=-1)
+        mixed = torch_of("causal_conv1d_fn")(mixed.transpose(1, 2), conv, None, activation=activation).transpose(1, 2)
+        u, b, c = mixed.split([a.shape[0] * headdim, grouped, grouped], dim=-1)
+        found = torch_of("mamba_chunk_scan_combined")(
+            u.unflatten(-1, (-1, headdim)),
+            dt,
+            a,
+            b.unflatten(-1, (ngroups, -1)),
+            c.unflatten(-1, (ngroups, -1)),
+            chunk_size,
+            D=d,
+            dt_bias=dt_bias,
+            dt_softplus=True,
+        )
+        return found.flatten(2) * functional.silu(z)
+
+    return fn
+
+
+def functions(layer):
+    """Every case of every function, with transformers' PyTorch function in the place of the fast one."""
+    import torch
+    from _fast_path import cases, design, right, sizes
+
+    plain = {}
+    for item in layer.design.decorated:
+        pair = design.unwrap(getattr(layer.module, item.attribute))
+        plain[item.function] = pair[1]
+    step = plain["causal_conv1d_update"]
+    # transformers hands over one token as (batch, channels, 1), and its own function takes nothing else.
+    plain["causal_conv1d_update"] = lambda x, *more: step(x[..., None], *more)[..., 0]
+    whole = {"mamba_inner_fn": inner, "mamba_split_conv1d_scan_combined": split}
+    found = []
+    for name in plain:
+        fn = whole[name](plain.get) if name in whole else plain[name]
+        for case in cases.cases(name, fn, sizes.sizes_of(layer), layer.device, torch.float32, seed=layer.seed):
+            # Borders are for the fast functions alone.
+            if "packed" not in case.title:
+                found.append(right._compare(f"{name}: {case.title}", name, "bfloat16", case, layer))
+    return found
+
+
 def wronged(layer):
     """The layer as if one of its fast functions were wrong; its reference stays right."""
     right_one = layer.reference
@@ -96,6 +161,8 @@ def main() -> None:
             if layer.takes_packed():
                 checks.append(trial.packed(layer, precise, "bfloat16", (1, 6, 4)))
             found = {"family": name, "checks": checks, "sizes": vars(sizes.sizes_of(layer))}
+            if layer.design.decorated:
+                found["functions"] = functions(layer)
             if name in request["wrong"]:
                 wrong = wronged(layer)
                 found["wrong"] = [

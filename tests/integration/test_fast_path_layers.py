@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import archive
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import archive, families
 from tests import fast_path_environments as environments
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,9 +26,9 @@ WANTED = {
     "4.57.6": ["qwen3_next", "lfm2", "mamba", "falcon_mamba", "mamba2", "jamba", "falcon_h1", "zamba", "zamba2"],
     "5.14.1": ["qwen3_5", "falcon_mamba", "falcon_h1", "olmo_hybrid", "zamba"],
     "5.17.0": ["qwen3_5", "olmo_hybrid", "mamba", "kimi_linear"],
-    "5.24.0": ["qwen3_5", "falcon_mamba", "falcon_h1", "jamba", "nemotron_h"],
+    "5.24.0": ["qwen3_5", "falcon_mamba", "falcon_h1", "nemotron_h", "zamba2", "kimi_linear"],
 }
-CASES = [(release, family) for release, families in WANTED.items() for family in families]
+CASES = [(release, family) for release, wanted in WANTED.items() for family in wanted]
 Answers = dict[str, "Future[dict[str, dict[str, Any]]]"]
 
 
@@ -76,6 +76,25 @@ def test_a_layer_that_runs_pytorch_alone_is_right(answers: Answers, release: str
         # No release keeps them apart in PyTorch; the newest says so itself.
         words = (f"transformers {release} itself ignores the borders", "can't keep packed sequences apart without")
         assert any(word in check["error"] for word in words), check
+
+
+@pytest.mark.parametrize("family", [family for release, family in CASES if release == "5.24.0"])
+def test_what_the_functions_are_compared_with_is_what_transformers_computes(answers: Answers, family: str) -> None:
+    """The cases' own recurrences, written by hand, against the PyTorch functions of the release: also backward."""
+    found = answers["5.24.0"].result()[family]
+    assert {check["subject"] for check in found["functions"]} >= set(families.FAMILIES[family].functions)
+    for check in found["functions"]:
+        assert check["passed"] is True and check["forward_error"] < 1e-4, check
+        assert (check["gradient_error"] or 0) < 1e-4, check
+
+
+def test_functions_are_tried_at_the_sizes_of_the_layer(answers: Answers) -> None:
+    found = {family: answers["5.24.0"].result()[family]["sizes"] for family in ("qwen3_5", "nemotron_h", "zamba2")}
+    net, nemotron, zamba = (found[name] for name in ("qwen3_5", "nemotron_h", "zamba2"))
+    assert (net["heads"], net["key"], net["value"], net["width"]) == (4, 32, 32, 4)
+    wanted = {"heads": 8, "value": 32, "state": 16, "width": 4, "by_head": True}
+    assert {name: nemotron[name] for name in wanted} == {name: zamba[name] for name in wanted} == wanted
+    assert (nemotron["groups"], zamba["groups"]) == (8, 1)
 
 
 def test_packed_sequences_that_transformers_itself_forgets_are_not_the_fault_of_a_function(answers: Answers) -> None:

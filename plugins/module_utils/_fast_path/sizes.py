@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .cases import Sizes
@@ -16,27 +17,30 @@ _ROOM_BYTES = 24 * 2**30
 
 
 def sizes_of(layer: Layer) -> Sizes:
-    """The sizes that function cases need, from whichever names the family's config uses.
+    """The sizes that function cases need, as the mixer itself holds them: families name them alike, configs do not.
 
     The layer's own number of heads where memory permits: then functions and layer run the same compiled kernels.
     """
-    c = layer.config
+    mixer = layer.mixer
 
     def first(*names: str, default: int) -> int:
-        return next((int(v) for v in (getattr(c, n, None) for n in names) if isinstance(v, int) and v > 0), default)
+        return next((int(v) for v in (getattr(mixer, n, None) for n in names) if isinstance(v, int) and v > 0), default)
 
-    conv = getattr(layer.mixer, "conv1d", None) or getattr(layer.mixer, "conv", None)
+    conv = getattr(mixer, "conv1d", None) or getattr(mixer, "conv", None)
     channels = int(getattr(conv, "in_channels", 512))
+    heads = min(_most_heads(layer.device), first("num_v_heads", "num_heads", default=4))
     return Sizes(
-        heads=min(
-            _most_heads(layer.device),
-            first("linear_num_value_heads", "linear_num_heads", "mamba_n_heads", "num_heads", default=4),
-        ),
-        key=first("linear_key_head_dim", "linear_head_dim", default=128),
-        value=first("linear_value_head_dim", "linear_head_dim", "mamba_d_head", "mamba_head_dim", default=64),
+        heads=heads,
+        key=first("head_k_dim", "head_dim", default=128),
+        value=first("head_v_dim", "head_dim", default=64),
         channels=min(channels, 4096) // 8 * 8 or 8,
-        width=first("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache", default=4),
-        state=first("mamba_d_state", "state_size", "ssm_state_size", default=16),
+        width=int(conv.weight.shape[-1]) if conv is not None else first("conv_kernel_size", default=4),
+        state=first("ssm_state_size", default=16),
+        # With fewer heads than the layer has, as many groups as still divide them.
+        groups=math.gcd(heads, first("n_groups", default=1)),
+        rank=first("time_step_rank", default=16),
+        # Mamba-2 decays by head, Mamba by channel; the same function serves both.
+        by_head=hasattr(mixer, "n_groups"),
     )
 
 
