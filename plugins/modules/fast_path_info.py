@@ -58,7 +58,7 @@ options:
     description: Seconds after which the check is stopped. By default 120, and 1800 for O(action=proof).
     type: float
   lengths:
-    description: Sequence lengths that a layer is timed at, in tokens.
+    description: Sequence lengths that a layer is timed at, in tokens. Each is timed once.
     type: list
     elements: int
     default: [4096, 16384]
@@ -69,10 +69,18 @@ options:
   triton_cache:
     description:
       - Folder that keeps what Triton compiled. The account that trains has to be able to write there.
-      - Without it, Triton's own default is used, which lies in the account's home.
+      - A C(TRITON_CACHE_DIR) in O(environment) or O(environment_files) wins: there the training job looks.
+      - Without either, Triton's own default is used, which lies in the account's home.
     type: path
+  wanted_ratio:
+    description:
+      - How many times as fast as the PyTorch reference a layer has to train. Less is V(broken).
+      - By default what suits the family, which is 1.5, and 0.85 where the reference is as good as the fast path (lfm2).
+    type: float
   cpu_only:
-    description: The host has no GPU on purpose, so that a missing proof is V(not_applicable) instead of V(unknown).
+    description:
+      - The host has no GPU on purpose, so that a missing proof is V(not_applicable) instead of V(unknown) or V(absent).
+      - What is there and broken stays V(broken).
     type: bool
     default: false
   baseline:
@@ -180,10 +188,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import cache, child, report
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import cache, child, config, report
 
 TIMEOUTS = {"census": 120.0, "binding": 120.0, "proof": 1800.0}
-ASKED = ("action", "model", "family", "lengths", "quick", "triton_cache", "cpu_only")
+LONGEST = 86400
+ASKED = ("action", "model", "family", "lengths", "quick", "triton_cache", "wanted_ratio", "cpu_only")
 
 
 class QuietModule(AnsibleModule):
@@ -207,7 +216,7 @@ def result_of(answer: dict[str, t.Any], options: dict[str, t.Any], when: str) ->
         record = cache.proof_record({**answer, "state": result["state"], "sentence": result["sentence"]}, figures, when)
         result.update(
             text=report.text({**answer, "state": result["state"], "sentence": result["sentence"]}),
-            metrics=report.prometheus(answer),
+            metrics=report.prometheus(answer, slower),
             figures=figures,
             slower=slower,
             record={**record, "slower": slower},
@@ -229,6 +238,7 @@ def main() -> None:
             "lengths": {"type": "list", "elements": "int", "default": [4096, 16384]},
             "quick": {"type": "bool", "default": False},
             "triton_cache": {"type": "path"},
+            "wanted_ratio": {"type": "float"},
             "cpu_only": {"type": "bool", "default": False},
             "baseline": {"type": "list", "elements": "dict", "default": []},
             "tolerance": {"type": "float", "default": 0.15},
@@ -236,7 +246,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     options = module.params
-    timeout = options["timeout"] or TIMEOUTS[options["action"]]
+    try:
+        options["lengths"] = config.lengths(options["lengths"])
+    except config.ConfigError as error:
+        module.fail_json(msg=f"lengths: {error}")
+    timeout = options["timeout"] if options["timeout"] is not None else TIMEOUTS[options["action"]]
+    if not 0 < timeout <= LONGEST:
+        module.fail_json(msg=f"timeout: it takes more than 0 and at most {LONGEST} seconds, not {timeout}.")
     answer = child.run(
         options["python"],
         # A proof that runs out of time says how far it came, so it has to know of the end before the end.

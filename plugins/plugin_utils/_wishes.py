@@ -99,6 +99,8 @@ def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:
         "family": fast_path.get("family"),
         "environment": fast_path.get("environment") or {},
         "environment_files": fast_path.get("environment_files") or [],
+        "proof_lengths": fast_path.get("proof_lengths") or [],
+        "wanted_ratio": fast_path.get("wanted_ratio"),
     }
 
 

@@ -123,11 +123,18 @@ class TestWithAGpu:
         for row in answer["gpus"][0]["fast"]["rows"]:
             row.update(forward_ms=row["forward_ms"] * 1.2, training_ms=row["training_ms"] * 1.2)
         host.write("/srv/proof.json", json.dumps(answer))
-        host.run("rm /var/lib/proxmox_gpu/proof.json")
-        play(**self.OPTIONS)
+        # A proof that still counts is made again on request alone: so a night's run finds a slow-down.
+        assert play(**self.OPTIONS).ok().changed(host.host) == 0
+        assert play(**self.OPTIONS, fast_path_prove_again=True).changed(host.host) > 0
         slower = json.loads(host.run("cat /var/lib/proxmox_gpu/proof.json"))["slower"]
+        assert "proxmox_gpu_fast_path_slower 4" in host.run("cat /srv/fast_path.prom")
         assert len(slower) == 4 and "20 % more than the" in slower[0]
         assert host.run(f"md5sum {LOCK}") == before
+
+    def test_another_model_is_proven_and_compared_with_nothing(self, host: Container, play: Callable[..., Any]) -> None:
+        play(**self.OPTIONS, fast_path_proof_lengths=[1024])
+        proof = json.loads(host.run("cat /var/lib/proxmox_gpu/proof.json"))
+        assert (proof["slower"], proof["key"]["lengths"]) == ([], "1024")
 
     def test_a_backward_that_refuses_fails_with_what_to_do(self, host: Container, play: Callable[..., Any]) -> None:
         host.write("/srv/proof.json", (STANDINS / "h200_proof_backward_refuses.json").read_text())

@@ -147,7 +147,7 @@ def observe(config: Mapping[str, Any], say: Callable[[str], None] = lambda _step
         }
     say("importing the functions")
     result["functions"] = bound_functions(family, module, design, bool(result["gpu"]["count"]))
-    result["warnings"] += hub.warnings(result["kernels"], result["transformers"])
+    result["warnings"] += hub.warnings(result["kernels"], result["transformers"], design.name == "decorator")
     explain.judge(result, design)
     return result
 

@@ -39,6 +39,8 @@ class Sizes:
     width: int = 4
     state: int = 16
     groups: int = 1
+    rank: int = 16
+    by_head: bool = True
 
 
 def cases(name: str, fn: Any, sizes: Sizes, device: Any, dtype: Any, seed: int) -> Iterator[Case]:
@@ -169,7 +171,10 @@ def _scan(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
 
 
 def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
-    """The multi-head form of Mamba-2, two steps from a state."""
+    """Two steps from a state: heads with groups of them as in Mamba-2, or the channels of Mamba."""
+    if not n.by_head:
+        yield _channel_update(fn, n, rand, torch)
+        return
     heads, size = n.heads, n.value
 
     def call(x: Any, dt: Any, a: Any, b: Any, c: Any, state: Any) -> Any:
@@ -204,6 +209,74 @@ def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
         lambda **x: ref.chunk_scan(**x)[0],
         gradients=False,
     )
+
+
+def _channel_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Case:
+    def call(u: Any, delta: Any, a: Any, b: Any, c: Any, z: Any, state: Any) -> Any:
+        state = state.clone()
+        steps = range(u.shape[-1])
+        parts = [
+            fn(state, u[..., t], delta[..., t], a, b[..., t], c[..., t], z=z[..., t], dt_softplus=True) for t in steps
+        ]
+        return torch.stack(parts, dim=-1)
+
+    return Case(
+        "2 steps of decoding from a state",
+        {
+            "u": rand(1, n.channels, 2),
+            "delta": rand(1, n.channels, 2),
+            "a": -rand(n.channels, n.state, kind=torch.float32).exp(),
+            "b": rand(1, n.state, 2),
+            "c": rand(1, n.state, 2),
+            "z": rand(1, n.channels, 2),
+            "state": rand(1, n.channels, n.state, kind=torch.float32),
+        },
+        call,
+        lambda **x: ref.selective_scan(**x)[0],
+        gradients=False,
+    )
+
+
+def _inner(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
+    """All of a Mamba layer between its two projections, and the second of them."""
+    for tokens in (64, 51):
+        yield Case(
+            f"{tokens} tokens",
+            {
+                "xz": rand(1, 2 * n.channels, tokens),
+                "conv": rand(n.channels, 1, n.width) * 0.5,
+                "project": rand(n.rank + 2 * n.state, n.channels) * n.channels**-0.5,
+                "widen": rand(n.channels, n.rank) * n.rank**-0.5,
+                "out": rand(n.channels // 2, n.channels) * n.channels**-0.5,
+                "a": -rand(n.channels, n.state, kind=torch.float32).exp(),
+                "d": rand(n.channels, kind=torch.float32),
+                "bias": rand(n.channels, kind=torch.float32),
+            },
+            lambda xz, conv, project, widen, out, a, d, bias: fn(
+                xz, conv, None, project, widen, out, None, a, None, None, d, delta_bias=bias, delta_softplus=True
+            ),
+            ref.mamba_inner,
+        )
+
+
+def _split(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
+    """All of a Mamba-2 layer between its two projections."""
+    wide, grouped = n.heads * n.value, 2 * n.groups * n.state
+    for tokens in (128, 101):
+        yield Case(
+            f"{tokens} tokens",
+            {
+                "x": rand(1, tokens, 2 * wide + grouped + n.heads),
+                "conv": rand(wide + grouped, n.width) * 0.5,
+                "bias": rand(n.heads, kind=torch.float32),
+                "a": -rand(n.heads, kind=torch.float32).exp(),
+                "d": rand(n.heads, kind=torch.float32),
+            },
+            lambda x, conv, bias, a, d: fn(
+                x, conv, None, bias, a, d, 64, activation="silu", headdim=n.value, ngroups=n.groups
+            ),
+            lambda **x: ref.mamba_split(**x, groups=n.groups, size=n.value, state_size=n.state),
+        )
 
 
 def _chunk_scan(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
@@ -246,4 +319,6 @@ _MAKERS: dict[str, Callable[..., Iterator[Case]]] = {
     "selective_scan_fn": _scan,
     "selective_state_update": _state_update,
     "mamba_chunk_scan_combined": _chunk_scan,
+    "mamba_inner_fn": _inner,
+    "mamba_split_conv1d_scan_combined": _split,
 }

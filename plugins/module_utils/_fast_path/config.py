@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .families import EXAMPLES
+
+# Beyond what a layer of any model takes on one GPU; a typing mistake is nearer.
+MOST_TOKENS = 1 << 24
 
 
 class ConfigError(Exception):
@@ -26,6 +29,10 @@ def load(model: Any = None, family: str | None = None) -> dict[str, Any]:
         return dict(EXAMPLES[name])
     if isinstance(model, Mapping):
         return dict(model)
+    if not isinstance(model, (str, os.PathLike)):
+        raise ConfigError(
+            f"A model is a folder, a config.json, or the content of one as an object, not a {type(model).__name__}."
+        )
     path = os.path.expanduser(os.fspath(model))
     if os.path.isdir(path):
         path = os.path.join(path, "config.json")
@@ -34,8 +41,26 @@ def load(model: Any = None, family: str | None = None) -> dict[str, Any]:
             found = json.load(stream)
     except OSError as error:
         raise ConfigError(f"The model's config {path} cannot be read: {error.strerror}.") from None
+    except RecursionError:
+        raise ConfigError(f"The model's config {path} is nested too deeply for a config.") from None
     except ValueError as error:
         raise ConfigError(f"The model's config {path} is not JSON: {error}.") from None
     if not isinstance(found, dict):
         raise ConfigError(f"The model's config {path} holds a {type(found).__name__}, not an object.")
     return found
+
+
+def lengths(values: Iterable[Any]) -> list[int]:
+    """The sequence lengths to time, each once. Raises ConfigError for none, or one that is no number of tokens."""
+    found = []
+    for value in values:
+        try:
+            tokens = int(value)
+        except (TypeError, ValueError):
+            tokens = 0
+        if not 1 <= tokens <= MOST_TOKENS:
+            raise ConfigError(f"A sequence length is a number of tokens from 1 to {MOST_TOKENS}, not {value!r}.")
+        found.append(tokens)
+    if not found:
+        raise ConfigError("At least one sequence length is needed.")
+    return list(dict.fromkeys(found))

@@ -72,14 +72,18 @@ _WORDS = {
     "mlp": "MLP",
     "moe": "mixture of experts",
 }
+_MOST_LAYERS = 100_000
 _PATTERN = {"M": "mamba", "E": "moe", "*": "full_attention", "-": "mlp"}
 
 
 def _count(config: Config) -> int:
-    """Number of layers under any of its names. Raises KeyError when the config does not say."""
+    """Number of layers under any of its names. Raises KeyError or ValueError when the config does not say."""
     for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
-        if isinstance(config.get(key), int):
-            return config[key]
+        value = config.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            if not 1 <= value <= _MOST_LAYERS:
+                raise ValueError(f"{key} is {value}")
+            return value
     raise KeyError("num_hidden_layers")
 
 
@@ -142,9 +146,21 @@ def _kimi(config: Config) -> list[str]:
     return ["full_attention" if i and i % 4 == 0 else "linear_attention" for i in range(_count(config))]
 
 
+# An algorithm of many small steps gains several times from its kernels (Qwen3.5: 8 and more on an H200); one that gains
+# less than this runs on something else.
+WANTED_RATIO = 1.5
+# A short convolution is one call of PyTorch's in the reference, too: there is nothing to gain for sure, so all that is
+# wanted is that it is not slower than that by what counts as a slow-down (15 %).
+_NOT_SLOWER = 0.85
+
+
 @dataclass(frozen=True)
 class Family:
-    """One architecture: ``kind`` and ``plural`` name its fast layer, ``mixer`` is the class name in transformers."""
+    """One architecture: ``kind`` and ``plural`` name its fast layer, ``mixer`` is the class name in transformers.
+
+    ``finished_by`` is the model class that adds to a mixer what its own constructor leaves out. ``wanted_ratio`` is how
+    many times as fast as the PyTorch reference a layer has to train before its fast path counts as one.
+    """
 
     model_type: str
     kind: str
@@ -152,17 +168,19 @@ class Family:
     functions: tuple[str, ...]
     mixer: str
     layers: Callable[[Config], list[str]]
+    finished_by: str = ""
+    wanted_ratio: float = WANTED_RATIO
 
     @property
     def modeling(self) -> str:
         return f"transformers.models.{self.model_type}.modeling_{self.model_type}"
 
 
-def _family(model_type: str, kind: str, functions: tuple[str, ...], mixer: str, layers: Any) -> Family:
-    return Family(model_type, kind, kind + "s", functions, mixer, layers)
+def _family(model_type: str, kind: str, functions: tuple[str, ...], mixer: str, layers: Any, **more: Any) -> Family:
+    return Family(model_type, kind, kind + "s", functions, mixer, layers, **more)
 
 
-_GDN = "gated delta net"
+_GDN, _SHORT = "gated delta net", "short convolution"
 FAMILIES = {
     f.model_type: f
     for f in (
@@ -176,13 +194,20 @@ FAMILIES = {
         _family("jamba", "mamba mixer", _MAMBA1, "JambaMambaMixer", _period(8, 4)),
         _family("zamba", "mamba mixer", _MAMBA1, "ZambaMambaMixer", _every),
         _family("mamba2", "mamba-2 mixer", _MAMBA2, "Mamba2Mixer", _every),
-        _family("falcon_h1", "mamba-2 mixer", _MAMBA2, "FalconH1Mixer", _every),
+        _family("falcon_h1", "mamba-2 mixer", _MAMBA2, "FalconH1Mixer", _every, finished_by="FalconH1Model"),
         _family("bamba", "mamba-2 mixer", _MAMBA2, "BambaMixer", _indices("attn_layer_indices")),
         _family("zamba2", "mamba-2 mixer", _MAMBA2, "Zamba2MambaMixer", _every),
         _family("granitemoehybrid", "mamba-2 mixer", _MAMBA2, "GraniteMoeHybridMambaLayer", _every),
         _family("nemotron_h", "mamba-2 mixer", _MAMBA2, "NemotronHMamba2Mixer", _nemotron),
-        _family("lfm2", "short convolution", _CONV_FUNCTIONS, "Lfm2ShortConv", _indices("full_attn_idxs")),
-        _family("lfm2_moe", "short convolution", _CONV_FUNCTIONS, "Lfm2MoeShortConv", _indices("full_attn_idxs")),
+        _family("lfm2", _SHORT, _CONV_FUNCTIONS, "Lfm2ShortConv", _indices("full_attn_idxs"), wanted_ratio=_NOT_SLOWER),
+        _family(
+            "lfm2_moe",
+            _SHORT,
+            _CONV_FUNCTIONS,
+            "Lfm2MoeShortConv",
+            _indices("full_attn_idxs"),
+            wanted_ratio=_NOT_SLOWER,
+        ),
     )
 }
 
@@ -212,16 +237,18 @@ EXAMPLES["nemotron_h"] = {"model_type": "nemotron_h", "hybrid_override_pattern":
 EXAMPLES["zamba2"]["layers_block_type"] = ["mamba", "mamba", "hybrid", "mamba"] * 2
 EXAMPLES["zamba"] = {"model_type": "zamba", "num_hidden_layers": 8, "attn_layer_period": 6, "attn_layer_offset": 4}
 
+# Parts of parts: composite configs have two levels, and three in omni models.
+_DEEPEST = 8
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "talker_config")
 
 
-def find_family(config: Config) -> tuple[Family, Config] | None:
+def find_family(config: Config, depth: int = 0) -> tuple[Family, Config] | None:
     """The family that governs this config and the (nested) part of the config that describes its layers."""
     model_type = str(config.get("model_type", ""))
     for key in (*_NESTED, *sorted(k for k in config if k not in _NESTED)):
         nested = config.get(key)
         if isinstance(nested, Mapping) and nested.get("model_type"):
-            found = find_family(nested)
+            found = find_family(nested, depth + 1) if depth < _DEEPEST else None
             if found:
                 return found
     family = FAMILIES.get(model_type) or FAMILIES.get(model_type[: -len("_text")] if "_text" in model_type else "")
@@ -274,6 +301,16 @@ def census(config: Config) -> dict[str, Any]:
         }
     kinds = Counter(family.kind if w.lower() in _FAST_WORDS else _WORDS.get(w, w) for w in words_list)
     fast = kinds.get(family.kind, 0)
+    strange = sorted({w for w in words_list if w not in _WORDS}) if not fast else []
+    if strange or not words_list:
+        seen = f"layers of kinds that are not known here: {', '.join(strange)}" if strange else "no layers"
+        return {
+            **base,
+            "state": "unknown",
+            "layers": dict(kinds),
+            "functions": list(family.functions),
+            "sentence": f"The config of this {family.model_type} model has {seen}.",
+        }
     result = {
         **base,
         "state": "ok" if fast else "not_applicable",

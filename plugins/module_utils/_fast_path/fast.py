@@ -31,6 +31,7 @@ def check(
     progress: Progress | None = None,
     found: dict[str, Any] | None = None,
     jobs: int | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Time one layer in bf16, batch 1. Returns ``{"rows": [...], "model": estimate, "warm_up_s": ...}``; never raises.
 
@@ -49,7 +50,7 @@ def check(
     found.update(dtype="bfloat16", rows=rows, ratios=[], warm_up_s=0.0, model=None, error=None)
     found["unfinished"] = "the times were not measured"
     try:
-        layer = Layer(config, device, torch.bfloat16)
+        layer = Layer(config, device, torch.bfloat16, seed)
         with compiled_ahead(progress, jobs):
             for tokens in lengths:
                 if not reference_only:

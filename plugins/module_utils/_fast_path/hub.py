@@ -10,6 +10,11 @@ from .packages import version_of
 # Folders in the path of a function that the package kernels has loaded.
 _PLACES = ("/models--", "/kernels--", "/kernels-community/")
 
+_ON_REQUEST = (
+    "The package kernels is installed: a model that is loaded with use_kernels=True takes functions from the hub "
+    "instead of those that are proven here."
+)
+
 
 def is_from_hub(file: object) -> bool:
     """Whether a function's file lies in the hub's cache."""
@@ -29,14 +34,19 @@ def decides() -> bool:
         return version_of("kernels") is not None
 
 
-def warnings(kernels: str | None, version: str | None) -> list[str]:
-    """A sentence when the installed package kernels is outside of what this transformers takes."""
+def warnings(kernels: str | None, version: str | None, decorated: bool) -> list[str]:
+    """A sentence where the installed package kernels is outside of what this transformers takes, or may step in later.
+
+    ``decorated``: functions are chosen by decorators (5.15 on), where a model takes the hub's kernels on request.
+    """
     try:
         from transformers.utils import import_utils
 
         low, high = import_utils.KERNELS_MIN_VERSION, getattr(import_utils, "KERNELS_MAX_VERSION", None)
-        if kernels is None or import_utils.is_kernels_available():
+        if kernels is None:
             return []
+        if import_utils.is_kernels_available():
+            return [_ON_REQUEST] if decorated else []
     except Exception:
         return []
     window = f"{low} or later" if high is None else f"{low} or later, and before {high}"

@@ -19,11 +19,12 @@ from . import binding
 from .design import FLAG, unwrap
 from .families import FUNCTIONS, Family, find_family
 
-_CACHE_NAMES = ("cache_params", "cache", "past_key_values")
-
 
 class Layer:
-    """One mixer. ``module`` is the modeling file, ``config`` transformers' config object of the text part."""
+    """One mixer. ``module`` is the modeling file, ``config`` transformers' config object of the text part.
+
+    Weights and inputs are random: ``seed`` is what they are drawn from.
+    """
 
     def __init__(self, config: Mapping[str, Any], device: Any, dtype: Any, seed: int = 0) -> None:
         import torch
@@ -34,10 +35,9 @@ class Layer:
         self.family: Family = found[0]
         self.module, self.design, _mixer = binding.load(self.family, config)
         self.config = binding.text_config(config)
-        self.device, self.dtype = torch.device(device), dtype
+        self.device, self.dtype, self.seed = torch.device(device), dtype, seed
         torch.manual_seed(seed)
-        with torch.device(self.device):
-            self.mixer = binding.build_mixer(self.family, self.config, self.module)
+        self.mixer = _build(self.family, self.config, self.module, self.device)
         _settle(self.mixer)
         self.mixer.to(device=self.device, dtype=dtype).train()
 
@@ -49,7 +49,7 @@ class Layer:
         """Random hidden states of shape (batch, tokens, hidden)."""
         import torch
 
-        generator = torch.Generator(device=self.device).manual_seed(seed)
+        generator = torch.Generator(device=self.device).manual_seed(self.seed + seed)
         values = torch.randn(batch, tokens, self.hidden, generator=generator, device=self.device)
         return values.to(self.dtype)
 
@@ -60,20 +60,14 @@ class Layer:
         other.dtype = next(other.mixer.parameters()).dtype
         return other
 
-    def __call__(self, hidden_states: Any, cache: Any = None, **arguments: Any) -> Any:
+    def __call__(self, hidden_states: Any, **arguments: Any) -> Any:
         """The mixer's output tensor."""
-        accepted = _parameters(type(self.mixer).forward)
-        if cache is not None:
-            name = next((n for n in _CACHE_NAMES if n in accepted), None)
-            if name is None:
-                raise binding.NotSupported(f"{type(self.mixer).__name__} takes no cache.")
-            arguments[name] = cache
         output = self.mixer(hidden_states, **arguments)
         return output[0] if isinstance(output, (tuple, list)) else output
 
     def takes_packed(self) -> bool:
         """Whether the borders of packed sequences can be handed to this mixer at all."""
-        parameters = _parameters(type(self.mixer).forward).values()
+        parameters = parameters_of(type(self.mixer).forward).values()
         return any(p.kind is p.VAR_KEYWORD for p in parameters)
 
     @contextmanager
@@ -105,6 +99,10 @@ class Layer:
                         mixer.__dict__[name] = slow
                 if FLAG in module.__dict__:
                     replace(FLAG, False)
+                if "use_fast_kernels" in mixer.__dict__:
+                    # Jamba and Zamba refuse to run without kernels unless their config does not ask for them.
+                    kept_mixer["use_fast_kernels"] = mixer.__dict__["use_fast_kernels"]
+                    mixer.__dict__["use_fast_kernels"] = False
                 if "_lazy_load_causal_conv1d" in module.__dict__:
                     replace("_lazy_load_causal_conv1d", lambda: (None, None))
             yield
@@ -112,6 +110,43 @@ class Layer:
             for name, value in kept_module.items():
                 setattr(module, name, value)
             mixer.__dict__.update(kept_mixer)
+
+
+def _build(family: Family, config: Any, module: Any, device: Any) -> Any:
+    """A mixer as its model would hold it."""
+    import torch
+
+    if family.finished_by:
+        config = copy.deepcopy(config)
+        config.num_hidden_layers, config.vocab_size, config.pad_token_id = 1, 8, 0
+        with torch.device(device):
+            model = getattr(module, family.finished_by)(config)
+        return next(part for part in model.modules() if type(part).__name__ == family.mixer)
+    try:
+        with torch.device(device):
+            return binding.build_mixer(family, config, module)
+    except AttributeError:
+        # falcon_mamba sets initial values of parts that its constructor makes only later, except on the meta device.
+        with torch.device("meta"):
+            mixer = binding.build_mixer(family, config, module)
+    return _materialized(mixer, device)
+
+
+def _materialized(mixer: Any, device: Any) -> Any:
+    """A mixer from the meta device with values: those that its parts, then its own methods, begin with."""
+    import torch
+
+    mixer.to_empty(device=device)
+    with torch.no_grad():
+        for tensor in (*mixer.parameters(), *mixer.buffers()):
+            tensor.fill_(1.0)
+        for part in mixer.modules():
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()
+        for name in dir(mixer):
+            if name.startswith("init_") and name.endswith("_weights"):
+                getattr(mixer, name)()
+    return mixer
 
 
 def _settle(mixer: Any) -> None:
@@ -128,18 +163,11 @@ def _settle(mixer: Any) -> None:
                 parameter.normal_(0.0, 0.02)
 
 
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
     """Parameters of a forward, also behind a decorator that hides them (``force_accelerate_hooks`` of 5.14)."""
     found = inspect.signature(function).parameters
     if "hidden_states" not in found and inspect.isfunction(function):
         for value in inspect.getclosurevars(function).nonlocals.values():
             if inspect.isfunction(value):
-                return _parameters(value)
+                return parameters_of(value)
     return found
-
-
-def new_cache(config: Any) -> Any:
-    """transformers' cache for one model, under the newest of its names that this version takes."""
-    import transformers
-
-    return transformers.DynamicCache(config=config)

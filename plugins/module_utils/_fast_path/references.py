@@ -54,7 +54,16 @@ def delta_rule(
 
 
 def selective_scan(
-    u: Any, delta: Any, a: Any, b: Any, c: Any, d: Any = None, z: Any = None, bias: Any = None, softplus: bool = True
+    u: Any,
+    delta: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any = None,
+    z: Any = None,
+    bias: Any = None,
+    softplus: bool = True,
+    state: Any = None,
 ) -> tuple[Any, Any]:
     """Mamba's scan.
 
@@ -65,7 +74,7 @@ def selective_scan(
 
     delta = delta if bias is None else delta + bias[:, None]
     delta = functional.softplus(delta) if softplus else delta
-    s = u.new_zeros(u.shape[0], u.shape[1], a.shape[-1])
+    s = u.new_zeros(u.shape[0], u.shape[1], a.shape[-1]) if state is None else state
     outputs = []
     for t in range(u.shape[-1]):
         step = delta[:, :, t, None]
@@ -99,3 +108,35 @@ def chunk_scan(
         outputs.append(torch.einsum("bhpn,bhn->bhp", s, c[:, t]))
     out = torch.stack(outputs, dim=1)
     return (out if d is None else out + x * d[:, None]), s
+
+
+def mamba_inner(xz: Any, conv: Any, project: Any, widen: Any, out: Any, a: Any, d: Any, bias: Any) -> Any:
+    """Mamba's layer from its input projection on.
+
+    xz (batch, 2 x channels, tokens), conv (channels, 1, width), project (rank + 2N, channels), widen (channels, rank),
+    out (hidden, channels).
+    """
+    rank, n = widen.shape[1], a.shape[1]
+    u, z = xz.chunk(2, dim=1)
+    u = causal_conv1d(u, conv[:, 0])
+    low, b, c = (u.transpose(1, 2) @ project.T).split([rank, n, n], dim=-1)
+    delta = (low @ widen.T).transpose(1, 2)
+    y, _state = selective_scan(u, delta, a, b.transpose(1, 2), c.transpose(1, 2), d, z, bias)
+    return y.transpose(1, 2) @ out.T
+
+
+def mamba_split(x: Any, conv: Any, bias: Any, a: Any, d: Any, groups: int, size: int, state_size: int) -> Any:
+    """Mamba-2's layer from its input projection on, without its norm and its output projection.
+
+    x (batch, tokens, gate + channels + B + C + heads), conv (channels + B + C, width), bias, a, d (heads).
+    """
+    from torch.nn import functional
+
+    heads, grouped = a.shape[0], groups * state_size
+    wide = heads * size
+    z, mixed, dt = x.split([wide, wide + 2 * grouped, heads], dim=-1)
+    mixed = causal_conv1d(mixed.transpose(1, 2), conv).transpose(1, 2)
+    u, b, c = mixed.split([wide, grouped, grouped], dim=-1)
+    b, c = (part.unflatten(-1, (groups, state_size)) for part in (b, c))
+    y, _state = chunk_scan(u.unflatten(-1, (heads, size)), dt, a, b, c, d, bias)
+    return y.flatten(2) * functional.silu(z)

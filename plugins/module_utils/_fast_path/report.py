@@ -28,12 +28,14 @@ def text(found: Mapping[str, Any]) -> str:
         lines += ["", f"GPU {gpu['index']}: {gpu['name']} (compute capability {gpu['capability']})"]
         lines += [_check_line(c) for c in (gpu["right"] or {}).get("checks", [])]
         lines += _figures(gpu["fast"] or {})
+        lines += [f"  not timed: {gpu['fast']['error']}"] if (gpu["fast"] or {}).get("error") else []
         lines += [f"  unfinished: {p['unfinished']}" for p in (gpu["right"], gpu["fast"]) if p and p.get("unfinished")]
     lines += [f"given up: {found['unfinished']}"] if found.get("unfinished") else []
     lines += [f"warning: {w}" for w in found.get("warnings", [])]
     if found.get("seconds"):
         imports = f", {found['binding_s']} s of it for importing" if found.get("binding_s") else ""
         lines += ["", f"The proof took {found['seconds']} s{imports}."]
+        lines += [f"Its random weights and inputs: --seed {found['seed']}"] if found.get("seed") is not None else []
     return "\n".join(lines)
 
 
@@ -71,14 +73,18 @@ def _figures(fast: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def prometheus(found: Mapping[str, Any]) -> str:
-    """The text format that node_exporter's textfile collector reads. Units in the names: seconds, bytes."""
+def prometheus(found: Mapping[str, Any], slower: list[str] | None = None) -> str:
+    """The text format that node_exporter's textfile collector reads. Units in the names: seconds, bytes.
+
+    ``slower`` is what was found to take longer than before, where something was compared.
+    """
     out: dict[str, list[str]] = {}
 
     def add(metric: str, value: Any, **labels: Any) -> None:
         if value is not None:
             words = ",".join(f'{k}="{_escape(v)}"' for k, v in labels.items())
-            out.setdefault(metric, []).append(f"proxmox_gpu_{metric}{{{words}}} {float(value):g}")
+            shown = f"{{{words}}}" if words else ""
+            out.setdefault(metric, []).append(f"proxmox_gpu_{metric}{shown} {float(value):g}")
 
     for state in _STATES:
         add("fast_path_state", int(found.get("state") == state), state=state)
@@ -96,9 +102,14 @@ def prometheus(found: Mapping[str, Any]) -> str:
                 add("fast_path_layer_seconds", row[key] / 1000 if row[key] else None, stage=stage, **labels)
             add("fast_path_peak_bytes", row["peak_bytes"], **labels)
             add("fast_path_tokens_per_second", row["tokens_per_s"], **labels)
+            add("fast_path_warm_up_seconds", row["warm_up_s"], **labels)
         for ratio in (gpu["fast"] or {}).get("ratios", []):
             for stage in ("forward", "training"):
                 add("fast_path_ratio", ratio[stage], stage=stage, tokens=ratio["tokens"], **where)
+        for model in (gpu["fast"] or {}).get("model") or []:
+            add("fast_path_model_ratio", model.get("ratio"), tokens=model.get("tokens"), **where)
+    add("fast_path_proof_seconds", found.get("seconds"))
+    add("fast_path_slower", None if slower is None else len(slower))
     help_texts = {
         "fast_path_state": "1 for the state of the proof.",
         "fast_path_bound": "1 when the function is bound to its fast implementation.",
@@ -106,6 +117,10 @@ def prometheus(found: Mapping[str, Any]) -> str:
         "fast_path_layer_seconds": "Median time of one layer.",
         "fast_path_peak_bytes": "Peak GPU memory of one layer's step.",
         "fast_path_tokens_per_second": "Tokens per second of one layer, forward and backward.",
+        "fast_path_warm_up_seconds": "Time of compiling and tuning before a layer was timed.",
+        "fast_path_model_ratio": "What a step of the whole model would cost on the slow path, over the fast path.",
+        "fast_path_proof_seconds": "Time of the whole proof.",
+        "fast_path_slower": "Number of figures that got slower than when they were locked.",
         "fast_path_ratio": "Time of the PyTorch reference over time of the fast path.",
     }
     lines = []

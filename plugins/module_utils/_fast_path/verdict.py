@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import binding, fast, hints, right
+from .families import WANTED_RATIO, find_family
 from .packages import version_of
 from .progress import Progress
 
 SCHEMA = 1
-# A fast path that gains less than this in training is none.
-WANTED_RATIO = 1.5
 # Seconds for the whole proof of one host, when the request names none. A first one compiles for about two minutes.
 LIMIT_S = 900.0
 # What the checks may take of the time; what they leave is there for the timing.
@@ -31,12 +31,16 @@ def prove(
     """The whole proof. ``state`` and ``sentence`` are the verdict; ``bound``, ``right``, ``fast`` are its parts.
 
     :param request: ``lengths`` (list of tokens), ``triton_cache`` (folder), ``cpu_only``, ``quick``, ``limit`` (seconds
-        of the whole; what did not run by then is unknown), ``jobs`` (threads that compile).
+        of the whole; what did not run by then is unknown), ``jobs`` (threads that compile), ``wanted_ratio`` (the
+        family's own by default), ``seed`` (of the random weights and inputs; a fresh one by default).
     :param stream: where each step is said.
     :param give_up: is called, from another thread, with the report as far as it is known, when a step hangs past the
         limit; must end the process.
     """
     report: dict[str, Any] = {"schema": SCHEMA, "gpus": [], "warnings": []}
+    seed = request.get("seed")
+    report["seed"] = int.from_bytes(os.urandom(4), "big") if seed is None else int(seed)
+    report["wanted_ratio"] = _wanted_ratio(config, request)
     cpu_only = bool(request.get("cpu_only"))
 
     def last_words(reason: str) -> None:
@@ -47,8 +51,8 @@ def prove(
     progress = Progress(float(request.get("limit") or LIMIT_S), stream, last_words)
     folder = request.get("triton_cache")
     if folder:
-        # Before triton is imported by anything.
-        os.environ["TRITON_CACHE_DIR"] = str(folder)
+        # Before triton is imported by anything. What the training job is started with is where it will look.
+        os.environ.setdefault("TRITON_CACHE_DIR", str(folder))
     report["triton_cache"] = os.environ.get("TRITON_CACHE_DIR")
     with progress.stage("binding"):
         found = binding.observe(config, progress.write)
@@ -65,11 +69,34 @@ def prove(
         names = sorted({device["name"] for device in gpu["devices"]})
         if len(names) > 1:
             report["warnings"].append(f"This host has different GPUs: {', '.join(names)}.")
-        for position, device in enumerate(gpu["devices"]):
+        report["unfinished"] = _unwritable(report["triton_cache"])
+        for position, device in enumerate(gpu["devices"] if not report["unfinished"] else ()):
             result: dict[str, Any] = {**device, "right": None, "fast": None}
             report["gpus"].append(result)
-            _one(config, found, request, result, progress, left=len(gpu["devices"]) - position)
+            left = len(gpu["devices"]) - position
+            _one(config, found, {**request, "seed": report["seed"]}, result, progress, left)
     return _conclude(report, cpu_only, progress)
+
+
+def _wanted_ratio(config: Mapping[str, Any], request: Mapping[str, Any]) -> float:
+    family = find_family(config)
+    wanted = request.get("wanted_ratio")
+    return float(wanted if wanted is not None else family[0].wanted_ratio if family else WANTED_RATIO)
+
+
+def _unwritable(folder: str | None) -> str | None:
+    """Why Triton cannot keep what it compiles in this folder; each kernel would fail by it, and look broken."""
+    if not folder:
+        return None
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return (
+            f"Triton's cache {folder} cannot be written by user {os.geteuid()} ({error.strerror}): make it "
+            "writable for this user, or name another folder"
+        )
 
 
 def _conclude(report: dict[str, Any], cpu_only: bool, progress: Progress) -> dict[str, Any]:
@@ -96,7 +123,7 @@ def _one(
     quick = bool(request.get("quick")) or result["index"] != found["gpu"]["devices"][0]["index"]
     lengths = lengths[:1] if quick else lengths
     anything = any(f["bound"] for f in found["functions"])
-    name = f"cuda:{result['index']}"
+    name, seed = f"cuda:{result['index']}", request["seed"]
     # Triton launches on the current device, whatever device the tensors are on.
     with torch.cuda.device(result["index"]):
         start = progress.elapsed
@@ -104,16 +131,17 @@ def _one(
         if anything:
             result["right"] = {}
             with progress.stage(f"right on GPU {result['index']}", _RIGHT_SHARE / left):
-                right.check(config, name, found["functions"], quick, progress, result["right"])
+                right.check(config, name, found["functions"], quick, progress, result["right"], seed)
             refused = result["right"]["refused"]
         result["right_s"] = round(progress.elapsed - start, 2)
         start = progress.elapsed
         result["fast"] = {}
         with progress.stage(f"fast on GPU {result['index']}", 1 / left):
-            fast.check(config, name, lengths, not anything, refused, progress, result["fast"], request.get("jobs"))
+            jobs = request.get("jobs")
+            fast.check(config, name, lengths, not anything, refused, progress, result["fast"], jobs, seed)
             if anything and not refused and not result["fast"]["unfinished"]:
                 torch.cuda.empty_cache()
-                right.as_tuned(config, name, lengths, result["right"], progress)
+                right.as_tuned(config, name, lengths, result["right"], progress, seed)
         result["fast_s"] = round(progress.elapsed - start, 2)
         torch.cuda.empty_cache()
 
@@ -146,13 +174,18 @@ def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     rows = [row for part in fasts for row in part["rows"] if row["path"] == "fast"]
     ratios = [r for part in fasts for r in part.get("ratios", [])]
     training = [r["training"] for r in ratios if r["training"]]
-    if rows and not any(part.get("unfinished") for part in fasts):
-        verdict["fast"] = bool(training) and len(training) == len(rows) and min(training) >= WANTED_RATIO
+    wanted = report.get("wanted_ratio", WANTED_RATIO)
+    untimed = [part["error"] for part in fasts if part.get("error")]
+    if rows and not untimed and not any(part.get("unfinished") for part in fasts):
+        verdict["fast"] = bool(training) and len(training) == len(rows) and min(training) >= wanted
     parts = [_bound_part(found)]
     if verdict["right"] is not None:
         parts.append(_right_part(failed))
-    if rows or not open_:
-        parts.append(_fast_part(rows, ratios, training))
+    parts += [f"{c['title']} was not compared ({c['error']})" for c in _uncompared(checks)][:2]
+    if untimed:
+        parts.append(f"the layer could not be timed ({untimed[0]})")
+    elif rows or not open_:
+        parts.append(_fast_part(rows, ratios, training, wanted))
     parts += open_[:1]
     sentence = "; ".join(p for p in parts if p)
     remedies = [*(c["remedy"] for c in failed), *(row["remedy"] for row in rows)]
@@ -171,6 +204,11 @@ def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     return {**verdict, "state": state, "sentence": sentence[:1].upper() + sentence[1:] + "."}
 
 
+def _uncompared(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Checks that transformers itself failed; not the long lengths, whose reference may not fit into the memory."""
+    return [c for c in checks if c["passed"] is None and c["error"] and not c["title"].endswith("as tuned")]
+
+
 def _parts(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The parts, right and fast, of each GPU, as far as they began."""
     return [gpu[name] for gpu in report["gpus"] for name in ("right", "fast") if gpu[name]]
@@ -178,10 +216,11 @@ def _parts(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _without_gpu(found: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     reason = (found.get("gpu") or {}).get("reason", "no GPU here")
+    if cpu_only and found["state"] != "broken":
+        # Without a GPU functions may be undecided, and need not be there.
+        return {"state": "not_applicable", "sentence": "This host is declared to have no GPU: nothing to prove."}
     if found["state"] in ("broken", "absent", "unknown"):
         return {"state": found["state"], "sentence": found["sentence"]}
-    if cpu_only:
-        return {"state": "not_applicable", "sentence": "This host is declared to have no GPU: nothing to prove."}
     return {
         "state": "unknown",
         "sentence": f"{found['sentence'].rstrip('.')}, but no GPU here can prove it ({reason}).",
@@ -225,7 +264,7 @@ def _right_part(failed: list[dict[str, Any]]) -> str:
     return ", ".join(words)
 
 
-def _fast_part(rows: list[dict[str, Any]], ratios: list[dict[str, Any]], training: list[float]) -> str:
+def _fast_part(rows: list[dict[str, Any]], ratios: list[dict[str, Any]], training: list[float], wanted: float) -> str:
     if not rows:
         return "training would run on the slow path"
     forward = [r["forward"] for r in ratios if r["forward"]]
@@ -233,7 +272,8 @@ def _fast_part(rows: list[dict[str, Any]], ratios: list[dict[str, Any]], trainin
     if forward:
         words.append(f"forward is {_span(forward)} times as fast as the PyTorch reference")
     if training:
-        words.append(f"training {_span(training)} times")
+        less = f", less than the wanted {wanted:g}" if min(training) < wanted else ""
+        words.append(f"training {_span(training)} times{less}")
     return ", ".join(words) or "nothing could be timed"
 
 

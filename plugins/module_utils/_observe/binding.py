@@ -39,23 +39,27 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
         return {**shown, "model_problem": str(error), "transformers": version, "functions": []}
     if "transformers" not in (environment.get("distributions") or {}):
         return {**shown, "transformers": None, "functions": []}
-    files = [str(path) for path in wishes.get("environment_files") or []]
-    launch = {
-        "user": wishes.get("user"),
-        "environment": wishes.get("environment") or {},
-        "files": {path: host.read(path, 1 << 16) for path in files},
-    }
-    today = key(host, environment, loaded, launch)
+    today = key(host, environment, loaded, launch(host, wishes))
     recorded = cache.believe(host.read_json(RECORD), today)
     source = "record" if recorded else "live"
     found = recorded or ask(python, wishes)
     return {**_facts(found), **shown, "source": source, "key": today, "command": python}
 
 
-def key(host: Host, environment: dict[str, Any], loaded: dict[str, Any], launch: dict[str, Any]) -> str:
+def launch(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
+    """The conditions that the training job is started under."""
+    files = [str(path) for path in wishes.get("environment_files") or []]
+    return {
+        "user": wishes.get("user"),
+        "environment": wishes.get("environment") or {},
+        "files": {path: host.read(path, 1 << 16) for path in files},
+    }
+
+
+def key(host: Host, environment: dict[str, Any], loaded: dict[str, Any], conditions: dict[str, Any]) -> str:
     """What a record must carry to be believed today."""
     folders = distributions.folders(host, environment["path"], environment["python"])
-    return cache.key(environment["python"], loaded, cache.stamps([host.path(folder) for folder in folders]), launch)
+    return cache.key(environment["python"], loaded, cache.stamps([host.path(folder) for folder in folders]), conditions)
 
 
 def ask(python: str, wishes: dict[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
-from . import gpu, torch
+from .._fast_path import config
+from . import binding, gpu, torch
 from .host import STATE, Host
 
 RECORD = f"{STATE}/proof.json"
@@ -37,11 +40,33 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
     return {
         "record": host.read_json(RECORD),
         "record_file": RECORD,
-        "key": key(environment, devices),
+        "key": {**key(environment, devices), **subject(host, wishes)},
         "lock": host.read_json(LOCK),
         "lock_file": LOCK,
         "lock_exists": host.exists(LOCK),
     }
+
+
+def subject(host: Host, wishes: dict[str, Any]) -> dict[str, str]:
+    """{model, lengths, conditions, ratio}: what was asked of a proof. A digest stands for what is long, or secret."""
+    model, family = wishes.get("model"), wishes.get("family")
+    name = model if isinstance(model, str) and model else family if not model else "given"
+    try:
+        loaded: Any = config.load(model, family)
+    except config.ConfigError:
+        # The binding says so.
+        loaded = None
+    parts = {
+        "model": f"{name} ({_digest(loaded)})",
+        "lengths": ", ".join(str(length) for length in wishes.get("proof_lengths") or []),
+        "conditions": _digest(binding.launch(host, wishes)),
+        "wanted ratio": wishes.get("wanted_ratio"),
+    }
+    return {part: str(value) for part, value in parts.items() if value not in (None, "")}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
 
 def key(environment: dict[str, Any], devices: dict[str, Any]) -> dict[str, str]:

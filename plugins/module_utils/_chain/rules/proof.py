@@ -41,7 +41,8 @@ CHANGED = entry(
     "proof.changed",
     DRIFTED,
     "The fast path was proven here, but since then {changes}.",
-    cause="Something that the proof depends on was upgraded after it.",
+    cause="Something that the proof depends on was changed after it: a package, the driver, the GPU, the model, the "
+    "lengths that are timed, or the conditions of the training job (user, environment, environment files).",
     remedy=REPAIR,
 )
 SLOWER = entry(

@@ -138,5 +138,23 @@ def test_the_jobs_environment_is_not_shown(run: Run) -> None:
     assert "s3cret-value" not in json.dumps(found)
 
 
+@pytest.mark.parametrize("lengths", [[], [0], [-5], [10**14]])
+def test_lengths_that_are_none_fail(run: Run, proving: str, lengths: list[int]) -> None:
+    found = run(python=proving, action="proof", lengths=lengths)
+    assert found["failed"] and found["msg"].startswith("lengths: ")
+
+
+@pytest.mark.parametrize("timeout", ["inf", "nan", -1, 0, 1e30])
+def test_a_timeout_that_never_comes_fails(run: Run, proving: str, timeout: Any) -> None:
+    found = run(python=proving, action="proof", timeout=timeout)
+    assert found["failed"] and "at most 86400 seconds" in found["msg"]
+
+
+@pytest.mark.parametrize("model", [[1], 5])
+def test_a_model_that_is_none_is_a_sentence(run: Run, model: Any) -> None:
+    found = run(action="census", model=model)
+    assert found["state"] == "unknown" and found["sentence"].startswith("A model is a folder")
+
+
 def test_an_action_that_there_is_none_of_fails(run: Run) -> None:
     assert "value of action must be one of" in run(action="train")["msg"]

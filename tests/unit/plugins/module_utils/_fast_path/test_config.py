@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.config import ConfigError, load
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.config import ConfigError, lengths, load
 
 
 def test_a_folder_a_file_and_a_dict_are_the_same(tmp_path: Path) -> None:
@@ -41,6 +42,28 @@ def test_a_bad_config_is_one_sentence_with_its_path(tmp_path: Path, text: str | 
     with pytest.raises(ConfigError, match=str(tmp_path)) as caught:
         load(str(tmp_path))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("model", [[1], 5, 2.5, True])
+def test_a_model_that_is_no_place_and_no_object_is_refused(model: Any) -> None:
+    with pytest.raises(ConfigError, match="a folder, a config.json, or the content of one as an object, not a "):
+        load(model)
+
+
+def test_a_config_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[" * 200_000)
+    with pytest.raises(ConfigError, match="is nested too deeply"):
+        load(str(tmp_path))
+
+
+def test_each_length_once() -> None:
+    assert lengths(["64", 128, "64"]) == [64, 128]
+
+
+@pytest.mark.parametrize("values", [[], [0], [-5], ["long"], [10**14], [None]])
+def test_lengths_are_positive_numbers_that_fit(values: list[Any]) -> None:
+    with pytest.raises(ConfigError, match="sequence length"):
+        lengths(values)
 
 
 def test_an_unknown_family_names_the_known_ones() -> None:

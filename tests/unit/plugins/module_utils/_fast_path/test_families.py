@@ -155,6 +155,12 @@ def test_every_function_of_a_family_is_described() -> None:
         ({"model_type": "mamba"}, "does not say how many layers"),
         ({"model_type": "jamba", "num_hidden_layers": 8, "attn_layer_period": 0}, "does not say how many layers"),
         ({"model_type": "nemotron_h", "num_hidden_layers": 52}, "hybrid_override_pattern"),
+        ({"model_type": "mamba", "num_hidden_layers": -3}, "num_hidden_layers is -3"),
+        ({"model_type": "mamba", "num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        ({"model_type": "qwen3_next", "num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000"),
+        ({"model_type": "mamba", "num_hidden_layers": True}, "does not say how many layers"),
+        ({"model_type": "qwen3_5", "layer_types": ["warp", "full_attention"]}, "kinds that are not known here: warp"),
+        ({"model_type": "qwen3_5", "layer_types": []}, "has no layers"),
     ],
 )
 def test_what_cannot_be_counted_is_unknown_with_what_was_seen(config: dict[str, Any], words: str) -> None:

@@ -82,7 +82,7 @@ from _fast_path import binding, cli, progress
 progress.GRACE_S = 0.1
 progress.Progress.__init__.__defaults__ = (900.0, None, None, 0.1)
 binding.observe = lambda config, say: time.sleep(60)
-sys.exit(cli.main(["--json", "--limit", "0.2"]))
+sys.exit(cli.main(["--json", "--limit", "1"]))
 """
 
 
@@ -91,6 +91,6 @@ def test_a_proof_that_hangs_still_answers_and_says_where_it_stood(tmp_path: Path
     command = [sys.executable, "-I", "-c", HANGING, str(tmp_path / "program.zip")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 3
-    assert '"sentence": "Nothing is known: binding was not done within its 0 s' in done.stdout
+    assert '"sentence": "Nothing is known: binding was not done within its 1 s' in done.stdout
     # faulthandler's dump names the function that hangs.
     assert "Timeout" in done.stderr and "in <lambda>" in done.stderr

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import report
 
-LINE = re.compile(r'^proxmox_gpu_[a-z_]+\{[a-z_]+="(?:[^"\\\n]|\\.)*"(?:,[a-z_]+="(?:[^"\\\n]|\\.)*")*\} -?[0-9.e+-]+$')
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\.)*"'
+LINE = re.compile(rf"^proxmox_gpu_[a-z_]+(?:\{{{LABEL}(?:,{LABEL})*\}})? -?[0-9.e+-]+$")
 
 
 def row(
@@ -89,6 +90,22 @@ def test_metrics_are_well_formed_whatever_the_names(name: str) -> None:
     assert lines.pop() == ""
     for line in lines:
         assert line.startswith(("# HELP ", "# TYPE ")) or LINE.match(line), line
+
+
+def test_metrics_of_the_whole_proof() -> None:
+    text = report.prometheus({**proof(row()), "seconds": 12.5}, ["training takes longer."])
+    assert "\nproxmox_gpu_fast_path_proof_seconds 12.5\n" in text
+    assert "\nproxmox_gpu_fast_path_slower 1\n" in text
+    assert 'proxmox_gpu_fast_path_warm_up_seconds{gpu="0",name="NVIDIA H200",path="fast",tokens="4096"}' in text
+    assert 'proxmox_gpu_fast_path_model_ratio{tokens="4096",gpu="0",name="NVIDIA H200"} 6.9' in text
+    assert "fast_path_slower" not in report.prometheus(proof(row()))
+
+
+def test_why_a_layer_was_not_timed_and_how_to_repeat_are_in_the_text() -> None:
+    found = proof(row())
+    found["gpus"][0]["fast"]["error"] = "OutOfMemoryError: 10 GiB"
+    assert "  not timed: OutOfMemoryError: 10 GiB" in report.text({**found, "seed": 0, "seconds": 1.0})
+    assert "--seed 0" in report.text({**found, "seed": 0, "seconds": 1.0})
 
 
 def test_metrics_are_in_seconds_and_bytes() -> None:

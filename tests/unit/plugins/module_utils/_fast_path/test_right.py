@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import right, verdict
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import marks, right, verdict
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.cases import Case
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.progress import Expired, Progress
 
@@ -30,8 +30,8 @@ class Bench:
             raise Expired("right was not done within its 9 s; it was at: " + title)
         self.tried.append(f"{dtype} {title}" + ("" if backward else " (forward)"))
         if backward and self.refuses:
-            return right._failed(title, "backward", RuntimeError(self.refuses), "layer", dtype)
-        return right._entry(title, "layer", dtype, 0.005, {"input": 0.006} if backward else {})
+            return marks.failed(title, "backward", RuntimeError(self.refuses), "layer", dtype)
+        return marks.entry(title, "layer", dtype, 0.005, {"input": 0.006} if backward else {})
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setitem(sys.modules, "torch", torch)
 
     class Layer:
-        def __init__(self, _config: Any, device: Any, dtype: str) -> None:
-            self.device, self.dtype = SimpleNamespace(type="cpu"), dtype
+        def __init__(self, _config: Any, device: Any, dtype: str, seed: int) -> None:
+            self.device, self.dtype, self.seed = SimpleNamespace(type="cpu"), dtype, seed
 
         def precise(self) -> Layer:
             return self
@@ -66,26 +66,32 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
         "layer_case",
         lambda _layer, _precise, dtype, _tokens, title, backward=True: made.entry(dtype, title, backward),
     )
-    monkeypatch.setattr(right, "_packed", lambda _l, _p, dtype: made.entry(dtype, "layer: packed", True))
-    monkeypatch.setattr(right, "_decode", lambda _l, _p, dtype: made.entry(dtype, "layer: decoding", True))
+    monkeypatch.setattr(
+        right, "packed", lambda _l, _p, dtype, backward=True: made.entry(dtype, "layer: packed", backward)
+    )
+    monkeypatch.setattr(right, "decoding", lambda _l, _p, dtype: made.entry(dtype, "layer: decoding", False))
     monkeypatch.setattr(
         right, "_compare", lambda title, _name, dtype, case, _device: made.entry(dtype, title, case.gradients)
     )
     return made
 
 
+def unfit(title: str, dtype: str) -> dict[str, Any]:
+    return {**marks.failed(title, "reference", MemoryError("full"), "layer", dtype), "passed": None}
+
+
 def check(**more: Any) -> dict[str, Any]:
     return right.check({}, "cuda:0", FUNCTIONS, progress=Progress(), **more)
 
 
-def test_the_first_precision_tries_all_and_the_second_the_essential_part(bench: Bench) -> None:
+def test_both_precisions_try_all_but_the_long_layer_in_the_second(bench: Bench) -> None:
     found = check()
     assert found["passed"] is True and found["unfinished"] is None and found["refused"] is None
     assert [t for t in bench.tried if t.startswith("bfloat16")] == [
         "bfloat16 layer: 333 tokens",
         "bfloat16 layer: 1024 tokens",
         "bfloat16 layer: packed",
-        "bfloat16 layer: decoding",
+        "bfloat16 layer: decoding (forward)",
         "bfloat16 causal_conv1d_fn: 127 tokens",
         "bfloat16 causal_conv1d_fn: packed sequences",
         "bfloat16 chunk_gated_delta_rule: 127 tokens",
@@ -93,8 +99,12 @@ def test_the_first_precision_tries_all_and_the_second_the_essential_part(bench: 
     ]
     assert [t for t in bench.tried if t.startswith("float16")] == [
         "float16 layer: 333 tokens",
+        "float16 layer: packed",
+        "float16 layer: decoding (forward)",
         "float16 causal_conv1d_fn: 127 tokens",
+        "float16 causal_conv1d_fn: packed sequences",
         "float16 chunk_gated_delta_rule: 127 tokens",
+        "float16 chunk_gated_delta_rule: packed sequences",
     ]
 
 
@@ -104,13 +114,15 @@ def test_after_a_backward_that_refuses_only_forward_is_tried_and_no_second_preci
     assert found["passed"] is False
     assert found["refused"] == "RuntimeError: Triton >= 3.4.0 and < 3.7.1 on Hopper"
     assert bench.tried[:2] == ["bfloat16 layer: 333 tokens", "bfloat16 layer: 1024 tokens (forward)"]
+    assert "bfloat16 layer: packed (forward)" in bench.tried
     assert not any(t.startswith("float16") for t in bench.tried)
 
 
 def test_packed_sequences_are_no_matter_for_a_layer_that_is_half_bound(bench: Bench) -> None:
     found = right.check({}, "cuda:0", [FUNCTIONS[0], {**FUNCTIONS[1], "bound": False}], progress=Progress())
     assert found["passed"] is True
-    assert "bfloat16 layer: packed" not in bench.tried and "bfloat16 layer: decoding" in bench.tried
+    assert not any("packed (" in t or t.endswith("layer: packed") for t in bench.tried)
+    assert "bfloat16 layer: decoding (forward)" in bench.tried
 
 
 def test_what_the_time_did_not_suffice_for_is_unknown_and_the_rest_is_kept(bench: Bench) -> None:
@@ -145,10 +157,34 @@ def test_a_reference_that_does_not_fit_leaves_its_length_untried(bench: Bench, m
     monkeypatch.setattr(
         right,
         "layer_case",
-        lambda _l, _p, dtype, _t, title, backward=True: right._failed(title, "reference", MemoryError("full"), dtype),
+        lambda _l, _p, dtype, _t, title, backward=True: unfit(title, dtype),
     )
     right.as_tuned({}, "cuda:0", (4096,), found, Progress())
     assert found["checks"][-1]["passed"] is None and found["passed"] is True
+
+
+def test_a_layer_whose_reference_fails_is_unknown_whatever_else_is_right(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(right, "layer_case", lambda _l, _p, dtype, _t, title, backward=True: unfit(title, dtype))
+    found = check()
+    assert (found["passed"], [c["passed"] for c in found["checks"]].count(None)) == (None, 3)
+    assert found["unfinished"] == (
+        "the layer could not be compared, because the PyTorch reference fails: MemoryError: full"
+    )
+    assert verdict.judge(report(found, FAST), cpu_only=False)["state"] == "unknown"
+
+
+def test_weights_and_inputs_are_drawn_from_the_seed_of_the_proof(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+
+    def no_cases(*_rest: Any, seed: int) -> list[Case]:
+        seeds.append(seed)
+        return []
+
+    monkeypatch.setattr(right, "cases", no_cases)
+    check(seed=100)
+    assert set(seeds) == {107}
 
 
 def test_an_error_of_the_tuned_kernels_makes_the_proof_fail(bench: Bench) -> None:

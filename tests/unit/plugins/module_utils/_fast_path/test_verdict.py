@@ -4,14 +4,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.families import FUNCTIONS
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.verdict import WANTED_RATIO, judge
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path import verdict
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.families import (
+    FAMILIES,
+    FUNCTIONS,
+    WANTED_RATIO,
+)
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._fast_path.verdict import judge
 
 NAMES = ("causal_conv1d_fn", "causal_conv1d_update", "chunk_gated_delta_rule", "fused_recurrent_gated_delta_rule")
 REFUSAL = "RuntimeError: Triton >= 3.4.0 and < 3.7.1 on Hopper GPUs produces incorrect results"
@@ -117,6 +124,54 @@ def test_packed_sequences_alone() -> None:
 def test_a_fast_path_that_gains_nothing_is_none(ratio: float, state: str) -> None:
     found = judge(report(binding(), gpu([check()], [row()], [{"forward": 4.0, "training": ratio}])), False)
     assert (found["state"], found["fast"]) == (state, state == "ok")
+    assert (", less than the wanted 1.5" in found["sentence"]) is (state != "ok")
+
+
+def test_what_is_wanted_depends_on_the_family_and_on_the_request() -> None:
+    slight = gpu([check()], [row()], [{"forward": 1.0, "training": 1.02}])
+    assert judge({**report(binding(), slight), "wanted_ratio": FAMILIES["lfm2"].wanted_ratio}, False)["state"] == "ok"
+    found = judge({**report(binding(), GOOD), "wanted_ratio": 9.0}, False)
+    assert found["state"] == "broken" and "training 8.0 to 19.4 times, less than the wanted 9." in found["sentence"]
+
+
+def test_a_layer_that_could_not_be_timed_is_unknown_with_the_reason() -> None:
+    part: dict[str, Any] = {"rows": [], "ratios": [], "error": "OutOfMemoryError: 10 GiB", "unfinished": None}
+    found = judge(report(binding(), {"right": GOOD["right"], "fast": part}), False)
+    assert (found["state"], found["fast"]) == ("unknown", None)
+    assert found["sentence"].endswith("; the layer could not be timed (OutOfMemoryError: 10 GiB).")
+
+
+def test_what_transformers_itself_gets_wrong_is_named_and_blames_no_function() -> None:
+    error = "transformers 5.17.0 itself is wrong by 0.84 with its PyTorch functions"
+    decoding = check(None, title="layer: 97 tokens, then 4 steps of decoding", stage="reference", error=error)
+    found = judge(report(binding(), gpu([check(), decoding], [row(), row(tokens=16384)], RATIOS)), False)
+    assert (found["state"], found["right"]) == ("ok", True)
+    assert f"layer: 97 tokens, then 4 steps of decoding was not compared ({error})" in found["sentence"]
+
+
+@pytest.mark.parametrize("told", [None, "/job"])
+def test_the_folder_that_the_training_job_is_told_wins(
+    told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict.binding, "observe", lambda config, say: {"state": "not_applicable", "sentence": "S."})
+    monkeypatch.setenv("TRITON_CACHE_DIR", told or "")
+    if told is None:
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+    found = verdict.prove({"model_type": "lfm2"}, {"triton_cache": str(tmp_path), "seed": 7})
+    assert found["triton_cache"] == os.environ["TRITON_CACHE_DIR"] == (told or str(tmp_path))
+    assert (found["seed"], found["wanted_ratio"]) == (7, FAMILIES["lfm2"].wanted_ratio)
+
+
+def test_each_proof_has_inputs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict.binding, "observe", lambda config, say: {"state": "not_applicable", "sentence": "S."})
+    assert len({verdict.prove({}, {})["seed"] for _proof in range(4)}) > 1
+
+
+def test_a_cache_below_a_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    sentence = verdict._unwritable(str(tmp_path / "file" / "cache"))
+    assert sentence is not None and "(Not a directory): make it writable for this user" in sentence
+    assert verdict._unwritable(str(tmp_path / "new")) is None and list((tmp_path / "new").iterdir()) == []
 
 
 def test_one_bad_gpu_of_two_is_bad() -> None:
@@ -131,7 +186,9 @@ def test_one_bad_gpu_of_two_is_bad() -> None:
         ("ok", True, "not_applicable"),
         ("broken", True, "broken"),
         ("absent", False, "absent"),
-        ("unknown", True, "unknown"),
+        ("unknown", True, "not_applicable"),
+        ("unknown", False, "unknown"),
+        ("absent", True, "not_applicable"),
         ("not_applicable", False, "not_applicable"),
     ],
 )

@@ -149,15 +149,50 @@ def test_without_transformers_nobody_is_asked(environment: Any, monkeypatch: pyt
 def test_proof_reads_its_record_and_the_lock(machine: Any) -> None:
     machine.file(proof.RECORD, '{"ok": true}')
     machine.file(proof.LOCK, '{"versions": {}}')
-    facts = proof.observe(machine.host, {}, {"torch": TORCH, "gpu": {"module_version": "580.95.05", "gpus": []}})
+    wishes = {"family": "qwen3_5", "proof_lengths": [4096, 16384]}
+    facts = proof.observe(machine.host, wishes, {"torch": TORCH, "gpu": {"module_version": "580.95.05", "gpus": []}})
     assert (facts["record"], facts["lock"]) == ({"ok": True}, {"versions": {}})
-    assert facts["key"] == {
+    key = facts["key"]
+    assert key.pop("model").startswith("qwen3_5 (") and len(key.pop("conditions")) == 12
+    assert key == {
+        "lengths": "4096, 16384",
         "driver": "580.95.05",
         "python": "3.11.2",
         "torch": "2.14.1+cu130",
         "transformers": "5.17.0",
         "causal-conv1d": "1.7.0",
     }
+
+
+@pytest.mark.parametrize(
+    ("changed", "part"),
+    [
+        ({"family": "mamba"}, "model"),
+        ({"model": {"model_type": "mamba2", "num_hidden_layers": 2}}, "model"),
+        ({"proof_lengths": [1024]}, "lengths"),
+        ({"user": "trainer"}, "conditions"),
+        ({"environment": {"CUDA_VISIBLE_DEVICES": "1"}}, "conditions"),
+        ({"environment_files": ["/etc/training.env"]}, "conditions"),
+        ({"wanted_ratio": 3.0}, "wanted ratio"),
+    ],
+)
+def test_a_proof_is_one_of_its_model_lengths_and_conditions(machine: Any, changed: dict[str, Any], part: str) -> None:
+    machine.file("/etc/training.env", "SECRET=1\n")
+    known = {"torch": TORCH, "gpu": {"module_version": "580.95.05", "gpus": []}}
+    wishes = {"family": "qwen3_5", "proof_lengths": [4096, 16384], "user": "root", "environment": {}}
+    before = proof.observe(machine.host, wishes, known)["key"]
+    after = proof.observe(machine.host, {**wishes, **changed}, known)["key"]
+    assert [name for name in {**before, **after} if before.get(name) != after.get(name)] == [part]
+    assert "SECRET" not in str(after)
+
+
+def test_a_config_that_changed_under_the_same_name_is_another_model(machine: Any, tmp_path: Path) -> None:
+    known = {"torch": TORCH, "gpu": {"module_version": "580.95.05", "gpus": []}}
+    keys = []
+    for layers in (8, 16):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba", "num_hidden_layers": layers}))
+        keys.append(proof.observe(machine.host, {"model": str(tmp_path)}, known)["key"]["model"])
+    assert keys[0] != keys[1] and all(key.startswith(f"{tmp_path} (") for key in keys)
 
 
 def test_observation_of_an_empty_machine_has_all_sections(machine: Any) -> None:
