@@ -8,16 +8,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import typing as t
 
 #: Outcomes that are not the command's own end.
 STOPPED, MISSING, ELSEWHERE, NOT_A_CONTAINER = "stopped", "missing", "elsewhere", "not_a_container"
 FROZEN, SILENT, RESTARTED, REFUSED, NO_SHELL = "frozen", "silent", "restarted", "refused", "no_shell"
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+class Report(t.NamedTuple):
     """The supervisor's report. state, host, vmlist, conf and text are empty where they were not asked for."""
 
     rc: int  # exit status of lxc-attach or pct exec; -1: it was not run or given up
@@ -34,8 +33,7 @@ class Report:
     text: str = ""  # what lxc-attach, pct or sudo printed before the start mark
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
+class Place(t.NamedTuple):
     """Where the cluster keeps an id. node is empty when unknown."""
 
     known: bool

@@ -13,7 +13,6 @@ plain path takes the command.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
@@ -43,8 +42,7 @@ class LostRunner(Exception):
     """The conversation ended after the command may have started; nothing is known about its end."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Payload:
+class Payload(t.NamedTuple):
     """A command line that feeds a script to Python, as Ansible writes it for a pipelined module."""
 
     python: str

@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import fcntl
-import hashlib
 import os
 import select
 import subprocess
@@ -95,61 +93,33 @@ class Stream:
             raise Stalled from None
 
 
-def framed(data: bytes) -> bytes:
-    """Return a file's bytes followed by their checksum, as the container's half expects it."""
-    return data + hashlib.sha256(data).hexdigest().encode("ascii") + b"\n"
-
-
 def send(stream: Stream, source: t.BinaryIO, size: int) -> None:
-    """Write size bytes of a file and then their checksum, as the container's half expects it.
-
-    The kernel moves the bytes (sendfile) while another thread reads them for the checksum: on a busy controller the
-    transfer itself is what the processors are needed for. A file that changes meanwhile fails by its checksum.
-    """
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(_digest, source.fileno(), size)
-        done = 0
-        while done < size:
-            moved = stream.send_file(source.fileno(), done, min(BLOCK, size - done))
-            if not moved:
-                return  # It became shorter, or the other side stopped: the container's half says which.
-            done += moved
-        stream.write(digest.result() + b"\n")
-
-
-def _digest(source: int, size: int) -> bytes:
-    digest = hashlib.sha256()
+    """Write size bytes of a file, moved by the kernel; fewer when it became shorter, which the other half notices."""
     done = 0
-    while done < size and (block := os.pread(source, min(BLOCK, size - done), done)):
-        digest.update(block)
-        done += len(block)
-    return digest.hexdigest().encode("ascii")
+    while done < size:
+        moved = stream.send_file(source.fileno(), done, min(BLOCK, size - done))
+        if not moved:
+            return  # The file's end, or the other side stopped: the container's half says which.
+        done += moved
 
 
-def receive(stream: Stream, target: t.BinaryIO) -> tuple[bool, str]:
-    """Write what the container's half sends to a file; return whether all of it came, and its checksum."""
-    digest = hashlib.sha256()
+def receive(stream: Stream, target: t.BinaryIO) -> bool:
+    """Write what the container's half sends to a file; return whether all of it came."""
     header = b""
     while b"\n" not in header:
         block = stream.read()
         if not block:
-            return False, ""
+            return False
         header += block
     first, _newline, block = header.partition(b"\n")
     left = int(first)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        hashing: concurrent.futures.Future[None] | None = None
-        while left:
-            block = block[:left]
-            left -= len(block)
-            if hashing:
-                hashing.result()
-            hashing = pool.submit(digest.update, block)
-            target.write(block)
-            if left:
-                block = stream.read()
-                if not block:
-                    return False, ""
+    while left:
+        block = block[:left] if block else stream.read()[:left]
+        if not block:
+            return False
+        target.write(block)
+        left -= len(block)
+        block = b""
     while stream.read():
         pass
-    return True, digest.hexdigest()
+    return True

@@ -21,9 +21,9 @@ When the link is lost, or on TERM, it ends the process tree inside the container
 from __future__ import annotations
 
 import base64
-import dataclasses
 import secrets
 import shlex
+import typing as t
 
 #: Linux allows 128 KiB for one argument, and the node's login shell gets the whole command line as one.
 MAX_REMOTE_BYTES = 131071
@@ -230,8 +230,7 @@ def _encode(data: bytes) -> str:
 _CODE = _encode(_squeeze(_PERL).encode("ascii"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(t.NamedTuple):
     """One command for a container, as the supervisor needs it."""
 
     vmid: int

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import shutil
@@ -25,14 +24,10 @@ SHELLS += [["busybox", "sh"]] if shutil.which("busybox") else []
 shells = pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 
 
-def framed(data: bytes) -> bytes:
-    return data + hashlib.sha256(data).hexdigest().encode() + b"\n"
-
-
 def put(shell: list[str], path: Path, data: bytes, sent: bytes | None = None, mode: int = 0o644) -> tuple[int, str]:
     script = _pct_transfer.put_script(str(path), len(data), mode, "word")
     result = subprocess.run(
-        [*shell, "-c", script], input=framed(data) if sent is None else sent, capture_output=True, check=False
+        [*shell, "-c", script], input=data if sent is None else sent, capture_output=True, check=False
     )
     return result.returncode, result.stderr.decode()
 
@@ -51,30 +46,18 @@ def test_any_name_and_content(shell: list[str], tmp_path: Path, name: str, data:
     assert path.read_bytes() == data
     fetched = subprocess.run([*shell, "-c", _pct_transfer.fetch_script(str(path))], capture_output=True, check=True)
     assert fetched.stdout == f"{len(data)}\n".encode() + data
-    assert _pct_transfer.fetched_digest(fetched.stderr) == hashlib.sha256(data).hexdigest()
+    assert fetched.stderr == b""
     path.unlink()
     assert list(tmp_path.iterdir()) == []
 
 
 @shells
-@pytest.mark.parametrize(
-    ("sent", "rc"),
-    [
-        (framed(b"hello")[:-1], 45),
-        (framed(b"hello")[:20], 45),
-        (b"", 45),
-        (framed(b"hello") + b"more", 45),
-        (framed(b"hallo"), 0),
-        (b"hallo" + framed(b"hello")[5:], 46),
-    ],
-)
-def test_what_arrives_damaged_or_cut_off_never_gets_the_name(
-    shell: list[str], tmp_path: Path, sent: bytes, rc: int
-) -> None:
+@pytest.mark.parametrize("sent", [b"hell", b"", b"hello more"])
+def test_what_arrives_cut_off_never_gets_the_name(shell: list[str], tmp_path: Path, sent: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    assert put(shell, path, b"hello", sent)[0] == rc
-    assert path.read_bytes() == (b"old" if rc else b"hallo")
+    assert put(shell, path, b"hello", sent)[0] == 45
+    assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
@@ -83,7 +66,7 @@ def test_a_full_disk_leaves_the_old_file(shell: list[str], tmp_path: Path) -> No
     script = _pct_transfer.put_script(str(tmp_path / "file"), 100_000, 0o644, "word")
     (tmp_path / "file").write_bytes(b"old")
     limited = b"ulimit -f 8; trap '' XFSZ; " + script
-    result = subprocess.run([*shell, "-c", limited], input=framed(b"x" * 100_000), capture_output=True, check=False)
+    result = subprocess.run([*shell, "-c", limited], input=b"x" * 100_000, capture_output=True, check=False)
     assert result.returncode == 44
     assert "writing failed" in _pct_transfer.explain(44, result.stderr.decode())
     assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"old"]
@@ -106,9 +89,7 @@ def test_an_interrupted_transfer_leaves_nothing(shell: list[str], tmp_path: Path
 
 def test_reasons_are_sentences_parts() -> None:
     assert _pct_transfer.explain(41, "") == "it is a directory"
-    assert _pct_transfer.explain(44, "cat: No space left on device\nsha256 x\n").endswith(
-        "(cat: No space left on device)"
-    )
+    assert _pct_transfer.explain(44, "cat: No space left on device\n").endswith("(cat: No space left on device)")
     assert "status 99" in _pct_transfer.explain(99, "")
 
 
@@ -124,15 +105,14 @@ def reading(data: bytes) -> _pct_stream.Stream:
 def test_receiving_tells_whole_from_cut_off(data: bytes, difference: int) -> None:
     target = io.BytesIO()
     announced = max(0, len(data) + difference)
-    complete, digest = _pct_stream.receive(reading(f"{announced}\n".encode() + data), target)
+    complete = _pct_stream.receive(reading(f"{announced}\n".encode() + data), target)
     assert complete == (announced <= len(data))
     if complete:
         assert target.getvalue() == data[:announced]
-        assert digest == hashlib.sha256(data[:announced]).hexdigest()
 
 
 def test_nothing_received_is_not_complete() -> None:
-    assert _pct_stream.receive(reading(b""), io.BytesIO()) == (False, "")
+    assert _pct_stream.receive(reading(b""), io.BytesIO()) is False
 
 
 def test_a_reader_that_stops_is_noticed(tmp_path: Path) -> None:
