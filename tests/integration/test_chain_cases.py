@@ -77,6 +77,8 @@ def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]
 def test_diagnose_gives_no_false_alarm(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
     findings = diagnosed[case.identity]["findings"]
     assert [one["id"] for one in findings if one["state"] not in ("ok", "not_applicable")] in ([], LEFT)
+    said = " ".join(one["sentence"] for one in findings)
+    assert [word for word in case.words if word not in said] == []
 
 
 @every

@@ -133,6 +133,7 @@ CASES = (
         words=("580.95.05", "590.44.01"),
     ),
     Case("torch.ok", nothing, words=("2.14.1", "13.0", "/opt/training")),
+    Case("torch.ok", put("torch", elsewhere=["/root/venv"]), words=("torch in /root/venv too",)),
     Case(
         "torch.cpu_only",
         put("torch", version="2.14.1+cpu", cuda=None),
