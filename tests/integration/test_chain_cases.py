@@ -15,6 +15,9 @@ from tests.integration import chain_cases
 from tests.integration.box import Box
 from tests.integration.chain_cases import Case, Ward
 
+#: The first test of a group waits for all hosts.
+pytestmark = pytest.mark.timeout(2400)
+
 CASES = chain_cases.load()
 MESSES = [case for case in CASES if not case.harmless]
 REPAIRED = [case for case in MESSES if case.repair == "provision"]
@@ -58,7 +61,6 @@ def diagnosed(ward: Ward) -> dict[str, dict[str, Any]]:
     return ward.diagnose(CASES)
 
 
-@pytest.mark.timeout(2400)
 @every
 def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
     chain = diagnosed[case.identity]
@@ -95,7 +97,6 @@ def repairs(ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> Repairs:
     return Repairs(first, chains, second, {case.identity: ward.state(case) for case in [*REPAIRED, FINISHED]})
 
 
-@pytest.mark.timeout(2400)
 @repaired
 def test_provision_repairs_it(case: Case, repairs: Repairs) -> None:
     recap = repairs.first[case.identity]
