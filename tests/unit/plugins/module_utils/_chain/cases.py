@@ -86,6 +86,7 @@ CASES = (
     Case("reach.unreachable", put(reach={"error": "Container 202 is stopped."}), words=("202 is stopped",)),
     Case("base.ok", nothing),
     Case("base.python3_missing", put(base={"python_missing": True})),
+    Case("base.nothing_written", put(base={"nothing_written": "Read-only file system"}), words=("Read-only",)),
     Case(
         "base.unsupported_system",
         put("base", "os", id="alpine", version_id="3.20", pretty_name="Alpine Linux v3.20"),
