@@ -62,13 +62,12 @@ def shared_folder(host: Host, path: str) -> dict[str, str] | None:
 def unmet(host: Host) -> list[dict[str, str]]:
     """[{package, needs}]: what dpkg has installed without what it depends on, by names alone. apt compares versions
     too, and where it finds something to complain about, a name is nearly always missing."""
-    installed = {name for name, package in host.packages.items() if package.installed}
-    provided = set(installed)
-    for name in installed:
-        provided.update(_names(host.packages[name].provides))
+    provided = set(host.packages)  # unfinished ones as well, which are a trouble of their own
+    for package in host.packages.values():
+        provided.update(_names(package.provides))
     found = []
-    for name in sorted(installed):
-        for clause in host.packages[name].depends.split(","):
+    for name, package in sorted(host.packages.items()):
+        for clause in package.depends.split(",") if package.installed else ():
             choices = _names(clause.replace("|", ","))
             if choices and not provided & set(choices):
                 found.append({"package": name, "needs": " or ".join(choices)})

@@ -65,7 +65,7 @@ def test_dependencies_that_are_not_there(machine: Any) -> None:
         """Package: gcc
 Status: install ok installed
 Version: 12
-Depends: cpp (>= 12), libc6-dev | libc-dev, gone:any (= 1)
+Depends: cpp (>= 12), libc6-dev | libc-dev, gone:any (= 1), half
 Pre-Depends: dpkg (>= 1.17)
 
 Package: cpp
@@ -80,6 +80,11 @@ Provides: libc-dev (= 1), other
 Package: dpkg
 Status: install ok installed
 Version: 1.21
+
+Package: half
+Status: install ok half-configured
+Version: 1
+Depends: gone-too
 
 Package: removed
 Status: deinstall ok config-files
