@@ -78,7 +78,9 @@ def test_troubles_that_stand_alone_are_named_besides_the_cause() -> None:
     text = _report.table("h", chain)
     assert "  also    NVIDIA's CUDA repository is not registered" in text
     # Each command stands on a line of its own, to be copied.
-    assert "  run     ansible-playbook proxmox_gpu.training.provision -l ct200 --tags cuda_repository" in text.splitlines()
+    assert (
+        "  run     ansible-playbook proxmox_gpu.training.provision -l ct200 --tags cuda_repository" in text.splitlines()
+    )
     assert "**Also** (`repository.absent`)" in _report.markdown("h", chain)
 
 
