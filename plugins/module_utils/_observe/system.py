@@ -26,7 +26,7 @@ def observe(host: Host, environment_path: str) -> dict[str, Any]:
         "read_only": [place for place in places if read_only(host, place)],
         "no_inodes": [place for place in places if inodes(host, place) == 0],
         "not_writable": [found for found in (shared_folder(host, path) for path in ("/tmp", "/var/tmp")) if found],
-        "null": kind_of(f"{host.dev}/null"),
+        "null": kind_of(host.path("/dev/null")),  # the real one: host.dev may be a folder of a test
         "preload": [path for path in (host.read(PRELOAD) or "").split() if not host.exists(path)],
         "unmet": unmet(host),
         "apt_module": importlib.util.find_spec("apt_pkg") is not None,

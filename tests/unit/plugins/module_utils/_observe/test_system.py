@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import system
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 
 
 def observed(machine: Any) -> dict[str, Any]:
-    return system.observe(Host(str(machine.root), dev=str(machine.root / "dev")), "/opt/training")
+    return system.observe(machine.host, "/opt/training")
 
 
 def test_folders_that_everybody_writes_to(machine: Any) -> None:
