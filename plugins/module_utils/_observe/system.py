@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
+import sys
 from typing import Any
 
 from .host import Host, kind_of
@@ -29,8 +30,14 @@ def observe(host: Host, environment_path: str) -> dict[str, Any]:
         "null": kind_of(host.path("/dev/null")),  # the real one: host.dev may be a folder of a test
         "preload": [path for path in (host.read(PRELOAD) or "").split() if not host.exists(path)],
         "unmet": unmet(host),
-        "apt_module": importlib.util.find_spec("apt_pkg") is not None,
+        "apt_module": apt_module(),
     }
+
+
+def apt_module() -> bool | None:
+    """Whether the system's python3 loads python3-apt; None where this runs in another Python that somebody chose."""
+    ours = os.path.realpath(sys.executable or "").startswith("/usr/bin/")
+    return importlib.util.find_spec("apt_pkg") is not None if ours else None
 
 
 def read_only(host: Host, place: str) -> bool:

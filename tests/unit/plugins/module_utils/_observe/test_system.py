@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,3 +94,16 @@ Depends: nothing-that-exists
 """,
     )
     assert observed(machine)["unmet"] == [{"package": "gcc", "needs": "gone"}]
+
+
+@pytest.mark.parametrize(
+    ("python", "found", "loads"),
+    [("/usr/bin/python3", object(), True), ("/usr/bin/python3", None, False), ("/opt/conda/bin/python", None, None)],
+)
+def test_python_apt_counts_for_the_system_s_python(
+    monkeypatch: pytest.MonkeyPatch, python: str, found: object, loads: bool | None
+) -> None:
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(os.path, "realpath", lambda path: path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: found)
+    assert system.apt_module() is loads
