@@ -62,7 +62,8 @@ def diagnosed(ward: Ward) -> dict[str, dict[str, Any]]:
 
 
 @every
-def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
+def test_diagnose_names_the_mess(case: Case, ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> None:
+    assert case.identity not in ward.unmade, ward.unmade[case.identity]
     chain = diagnosed[case.identity]
     cause = chain["cause"]
     assert cause is not None, "diagnose found nothing"
@@ -76,7 +77,8 @@ def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.harmless], ids=lambda case: case.identity)
-def test_diagnose_gives_no_false_alarm(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
+def test_diagnose_gives_no_false_alarm(case: Case, ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> None:
+    assert case.identity not in ward.unmade, ward.unmade[case.identity]
     findings = diagnosed[case.identity]["findings"]
     assert [one["id"] for one in findings if one["state"] not in ("ok", "not_applicable")] in ([], LEFT)
     said = " ".join(one["sentence"] for one in findings)

@@ -40,7 +40,9 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     facts.update(torch_facts(host, path, folders))
     facts["elsewhere"] = elsewhere(host, path, homes=not facts["version"] and not facts.get("problem"))
     if folders and not host.exists(f"{path}/conda-meta"):
-        libraries = ["torch", *[need["name"] for need in facts.get("requirements") or []]]
+        libraries = [
+            name for name in facts["distributions"] if name in ("torch", "triton") or name.startswith("nvidia-")
+        ]
         facts["damaged"] = distributions.damaged(host, folders[0], libraries)
     if folders:
         facts["astray"] = shells.astray(host, folders[0])
