@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,12 @@ from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _wishe
 MODULE = "proxmox_gpu.training.chain_info"
 PYTHON = "/usr/bin/python3"
 NOT_ASKED = "Not observed: {reason}."
+#: What a module says that found no place for itself.
+NOTHING_WRITTEN = re.compile(
+    r"No usable temporary directory|Read-only file system|No space left on device|Disk quota exceeded"
+)
+#: Findings that explain everything else.
+STOPPING = ("base.python3_missing", "base.nothing_written")
 
 
 class ActionModule(ActionBase):
@@ -111,16 +118,20 @@ def conclude(
 
 
 def _stops_all(item: Finding) -> bool:
-    """Reach and a missing python3 explain everything else, whichever links were asked for."""
-    return not item.holds and (item.link == "reach" or item.id == "base.python3_missing")
+    """Reach, a missing python3 and full disks explain everything else, whichever links were asked for."""
+    return not item.holds and (item.link == "reach" or item.id in STOPPING)
 
 
 def _failure(result: Mapping[str, Any], sections: list[str]) -> dict[str, Any]:
-    """Facts when the module did not answer: python3 is missing, or it failed with its own sentence."""
+    """Facts when the module did not answer: python3 is missing, it could write nowhere, or it has its own sentence."""
     text = " ".join(str(result.get(name) or "") for name in ("msg", "module_stderr", "module_stdout"))
     if result.get("rc") == 127 or "was not found" in text or "python3: not found" in text:
         rest = {link: {"error": NOT_ASKED.format(reason="python3 is missing in the container")} for link in sections}
         return {**rest, "base": {"python_missing": True}}
+    full = NOTHING_WRITTEN.search(text)
+    if full:
+        rest = {link: {"error": NOT_ASKED.format(reason="nothing can be written there")} for link in sections}
+        return {**rest, "base": {"nothing_written": full.group(0)}}
     reason = f"The container could not be observed: {' '.join(text.split())[:400] or 'the module gave no answer'}"
     return {link: {"error": reason} for link in sections}
 

@@ -83,9 +83,12 @@ class Environment:
         return installed, Torch(facts.get("version"), facts.get("cuda"), problem, companions)
 
     def lacking(self, installed: Mapping[str, str]) -> dict[str, str]:
-        """{name: wish} of what the distributions need that is not there."""
+        """{name: wish} of what the distributions need that is not there, and of what is damaged beside torch itself."""
         needs = [distributions.lacking(Host(), folder, dict(installed)) for folder in self._site_packages()]
-        return {need["name"]: need["spec"] for found in needs for need in found}
+        facts = torch.observe(Host(), {"environment_path": self.path})
+        damaged = {one["name"]: f"=={facts['distributions'][one['name']]}" for one in facts.get("damaged") or ()}
+        damaged.pop("torch", None)  # the plan has its own way with torch
+        return {**{need["name"]: need["spec"] for found in needs for need in found}, **damaged}
 
     def unfinished(self) -> bool:
         """Whether an installation by this module was interrupted."""

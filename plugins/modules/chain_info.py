@@ -31,8 +31,9 @@ options:
     default: [all]
   network:
     description:
-      - Also ask the CUDA repository whether it answers. Nothing else leaves the container, and without this nothing
-        does.
+      - Also let apt ask the CUDA repository, in a folder that is deleted afterwards, and say what stopped it (a mirror
+        that is down, a proxy that wants a login, a certificate). Nothing else leaves the container, and without this
+        nothing does.
     type: bool
     default: false
   timeout:

@@ -110,7 +110,7 @@ def _conclusion(chain: Chain, width: int) -> list[str]:
         rows.append(("or", str(cause["remedy"]).partition(" --tags")[0]))
         rows.append(("", "(which repairs every link that a role can repair)"))
     for other in others(chain):
-        rows.append(("also", f"{other['sentence']} {other['remedy'] or ''}".rstrip()))
+        rows += [("also", str(other["sentence"]))] + ([("run", str(other["remedy"]))] if other.get("remedy") else [])
     lines = [""]
     for name, text in rows:
         # A command stays on one line however long it is, so that it can be copied.
@@ -165,6 +165,9 @@ def markdown(host: str, chain: Chain) -> str:
         lines += ["", f"**Cause** (`{cause['id']}`): {cause['sentence']}"]
         lines += ["", f"**Costs**: {chain['cost']}."] if chain.get("cost") else []
         lines += ["", f"**Run**: `{cause['remedy']}`"] if cause.get("remedy") else []
+    for other in others(chain):
+        lines += ["", f"**Also** (`{other['id']}`): {other['sentence']}"]
+        lines += ["", f"**Run**: `{other['remedy']}`"] if other.get("remedy") else []
     return "\n".join(lines) + "\n"
 
 

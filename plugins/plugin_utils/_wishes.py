@@ -91,7 +91,6 @@ def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:
         "packages": desired["bootstrap"].get("packages") or [],
         "environment_path": environment.get("path"),
         "mirror": repository.get("mirror"),
-        "proxy": repository.get("proxy"),
         "extensions": [item["name"] if isinstance(item, Mapping) else item for item in extensions],
         "devices": desired["gpu_passthrough"].get("devices") or [],
         "user": fast_path.get("training_user"),

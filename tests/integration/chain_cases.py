@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,6 +122,8 @@ class Ward:
         self.folder = folder
         self.vmids = {case.identity: first + index for index, case in enumerate(cases)}
         self.cases = cases
+        #: {identity: why} of the messes that could not be made.
+        self.unmade: dict[str, str] = {}
 
     def host(self, case: Case) -> str:
         return f"ct{self.vmids[case.identity]}"
@@ -136,7 +139,14 @@ class Ward:
             self.box.testbed("fresh", ",".join(mine), *options, *source)
         mirror = self._mirror()
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda case: self.mess_up(case, mirror), self.cases))
+            list(pool.map(lambda case: self._try(case, mirror), self.cases))
+
+    def _try(self, case: Case, mirror: str) -> None:
+        """A mess that cannot be made is the fault of its own case alone."""
+        try:
+            self.mess_up(case, mirror)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            self.unmade[case.identity] = str(error)
 
     def mess_up(self, case: Case, mirror: str) -> None:
         vmid = self.vmids[case.identity]

@@ -15,6 +15,9 @@ from tests.integration import chain_cases
 from tests.integration.box import Box
 from tests.integration.chain_cases import Case, Ward
 
+#: The first test of a group waits for all hosts.
+pytestmark = pytest.mark.timeout(2400)
+
 CASES = chain_cases.load()
 MESSES = [case for case in CASES if not case.harmless]
 REPAIRED = [case for case in MESSES if case.repair == "provision"]
@@ -58,9 +61,9 @@ def diagnosed(ward: Ward) -> dict[str, dict[str, Any]]:
     return ward.diagnose(CASES)
 
 
-@pytest.mark.timeout(2400)
 @every
-def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
+def test_diagnose_names_the_mess(case: Case, ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> None:
+    assert case.identity not in ward.unmade, ward.unmade[case.identity]
     chain = diagnosed[case.identity]
     cause = chain["cause"]
     assert cause is not None, "diagnose found nothing"
@@ -74,9 +77,12 @@ def test_diagnose_names_the_mess(case: Case, diagnosed: dict[str, dict[str, Any]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.harmless], ids=lambda case: case.identity)
-def test_diagnose_gives_no_false_alarm(case: Case, diagnosed: dict[str, dict[str, Any]]) -> None:
+def test_diagnose_gives_no_false_alarm(case: Case, ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> None:
+    assert case.identity not in ward.unmade, ward.unmade[case.identity]
     findings = diagnosed[case.identity]["findings"]
     assert [one["id"] for one in findings if one["state"] not in ("ok", "not_applicable")] in ([], LEFT)
+    said = " ".join(one["sentence"] for one in findings)
+    assert [word for word in case.words if word not in said] == []
 
 
 @every
@@ -93,7 +99,6 @@ def repairs(ward: Ward, diagnosed: dict[str, dict[str, Any]]) -> Repairs:
     return Repairs(first, chains, second, {case.identity: ward.state(case) for case in [*REPAIRED, FINISHED]})
 
 
-@pytest.mark.timeout(2400)
 @repaired
 def test_provision_repairs_it(case: Case, repairs: Repairs) -> None:
     recap = repairs.first[case.identity]

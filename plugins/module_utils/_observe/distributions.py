@@ -17,7 +17,7 @@ from .host import Host
 
 _FOLDER = re.compile(r"^(.+?)-(\d[^-]*)(?:-py3[^-]*)?\.(?:dist-info|egg-info)$")
 _REQUIREMENT = re.compile(r"^Requires-Dist: ([A-Za-z0-9_.-]+)(?:\[[^]]*\])?\s*\(?([^;)]*)\)?\s*(?:;\s*(.*))?$")
-_LIBRARY = re.compile(r"^([^,\n]+\.so[^,/\n]*),[^,\n]*,(\d+)$", re.MULTILINE)
+_LIBRARY = re.compile(r"^([^,\n]+\.so[^,/\n]*),[^,\n]*,(\d+)\r?$", re.MULTILINE)  # pip ends lines as csv does
 
 
 def normalise(name: str) -> str:

@@ -21,7 +21,8 @@ from .._apt_errors import Context, explain
 from .host import Host
 
 SECONDS = 40
-MIRROR, PROXY = "cuda_repository_mirror", "cuda_repository_proxy"
+MIRROR = "cuda_repository_mirror"
+PROXY = "cuda_repository_proxy and the proxy settings below /etc/apt/apt.conf.d"
 
 
 def fetch(host: Host, entry: dict[str, Any], seconds: float = SECONDS) -> dict[str, Any]:
@@ -33,6 +34,8 @@ def fetch(host: Host, entry: dict[str, Any], seconds: float = SECONDS) -> dict[s
     folder = tempfile.mkdtemp(prefix="proxmox_gpu-apt-")
     try:
         os.chmod(folder, 0o755)  # apt fetches as a user of its own
+        for name in ("lists/partial", "cache/archives/partial"):
+            os.makedirs(f"{folder}/{name}")
         with open(f"{folder}/cuda.sources", "w", encoding="utf-8") as file:
             file.write(stanza(entry))
         done = host.run("/usr/bin/apt-get", *options(folder), "update", "--error-on=any", timeout=seconds)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
+import sys
 from typing import Any
 
 from .host import Host, kind_of
@@ -26,11 +27,17 @@ def observe(host: Host, environment_path: str) -> dict[str, Any]:
         "read_only": [place for place in places if read_only(host, place)],
         "no_inodes": [place for place in places if inodes(host, place) == 0],
         "not_writable": [found for found in (shared_folder(host, path) for path in ("/tmp", "/var/tmp")) if found],
-        "null": kind_of(f"{host.dev}/null"),
+        "null": kind_of(host.path("/dev/null")),  # the real one: host.dev may be a folder of a test
         "preload": [path for path in (host.read(PRELOAD) or "").split() if not host.exists(path)],
         "unmet": unmet(host),
-        "apt_module": importlib.util.find_spec("apt_pkg") is not None,
+        "apt_module": apt_module(),
     }
+
+
+def apt_module() -> bool | None:
+    """Whether the system's python3 loads python3-apt; None where this runs in another Python that somebody chose."""
+    ours = os.path.realpath(sys.executable or "").startswith("/usr/bin/")
+    return importlib.util.find_spec("apt_pkg") is not None if ours else None
 
 
 def read_only(host: Host, place: str) -> bool:
@@ -62,13 +69,12 @@ def shared_folder(host: Host, path: str) -> dict[str, str] | None:
 def unmet(host: Host) -> list[dict[str, str]]:
     """[{package, needs}]: what dpkg has installed without what it depends on, by names alone. apt compares versions
     too, and where it finds something to complain about, a name is nearly always missing."""
-    installed = {name for name, package in host.packages.items() if package.installed}
-    provided = set(installed)
-    for name in installed:
-        provided.update(_names(host.packages[name].provides))
+    provided = set(host.packages)  # unfinished ones as well, which are a trouble of their own
+    for package in host.packages.values():
+        provided.update(_names(package.provides))
     found = []
-    for name in sorted(installed):
-        for clause in host.packages[name].depends.split(","):
+    for name, package in sorted(host.packages.items()):
+        for clause in package.depends.split(",") if package.installed else ():
             choices = _names(clause.replace("|", ","))
             if choices and not provided & set(choices):
                 found.append({"package": name, "needs": " or ".join(choices)})

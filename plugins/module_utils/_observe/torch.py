@@ -15,7 +15,7 @@ from typing import Any
 from . import distributions, shells
 from .host import Host
 
-#: Where people keep environments; looked through only when torch is not where it should be.
+#: Where people keep environments. Homes, which may lie on a slow network, only when torch is not where it should be.
 ELSEWHERE = ("/opt/*", "/opt/*/envs/*", "/root/*", "/root/.venv", "/root/*/envs/*", "/home/*/*", "/home/*/*/envs/*",
              "/srv/*", "/usr/local", "/usr")  # fmt: skip
 #: What module python_environment leaves in an environment that it made.
@@ -38,10 +38,11 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     facts.update(distributions.python_facts(host, path, folders))
     facts["distributions"] = distributions.installed(host, folders)
     facts.update(torch_facts(host, path, folders))
-    if not facts["version"] and not facts.get("problem"):
-        facts["elsewhere"] = elsewhere(host, path)
+    facts["elsewhere"] = elsewhere(host, path, homes=not facts["version"] and not facts.get("problem"))
     if folders and not host.exists(f"{path}/conda-meta"):
-        libraries = ["torch", *[need["name"] for need in facts.get("requirements") or []]]
+        libraries = [
+            name for name in facts["distributions"] if name in ("torch", "triton") or name.startswith("nvidia-")
+        ]
         facts["damaged"] = distributions.damaged(host, folders[0], libraries)
     if folders:
         facts["astray"] = shells.astray(host, folders[0])
@@ -135,10 +136,10 @@ def pins(host: Host, folder: str, records: list[str]) -> list[dict[str, str]]:
     return [need for need in found if need["spec"].startswith(("==", "~="))]
 
 
-def elsewhere(host: Host, path: str) -> list[str]:
+def elsewhere(host: Host, path: str, homes: bool = True) -> list[str]:
     """Other environments with torch, at most five."""
-    found = []
-    for pattern in ELSEWHERE:
+    found: list[str] = []
+    for pattern in [place for place in ELSEWHERE if homes or not place.startswith("/home/")]:
         for kind in ("site-packages", "dist-packages"):
             for file in host.find(f"{pattern}/lib/python3*/{kind}/torch/version.py"):
                 place = file.partition("/lib/python3")[0] or "/"

@@ -23,6 +23,15 @@ PYTHON_MISSING = entry(
     cause="A minimal container template comes without python3.",
     remedy=provision("bootstrap"),
 )
+NOTHING_WRITTEN = entry(
+    "base.nothing_written",
+    BROKEN,
+    "Nothing can be written in the container ({problem}), so no module of Ansible runs there and nothing in it can be "
+    "observed: its file systems are full or read-only.",
+    cause="The disk is full, or the kernel made the file system read-only because the disk failed.",
+    remedy="On the node: 'pct exec VMID -- df -h / /tmp' and 'pct exec VMID -- grep \" / \" /proc/mounts' say which; "
+    "make room or grow it with 'pct resize VMID rootfs +4G', or stop the container and run 'pct fsck VMID'.",
+)
 UNSUPPORTED_SYSTEM = entry(
     "base.unsupported_system",
     BROKEN,
@@ -87,6 +96,9 @@ def judge(look: Look) -> Iterable[Finding]:
     facts = look.section("base")
     if facts.get("python_missing"):
         yield PYTHON_MISSING.finding(expected="python3", observed="none", evidence="command -v python3")
+        return
+    if facts.get("nothing_written"):
+        yield NOTHING_WRITTEN.finding(problem=facts["nothing_written"], evidence="df -h / /tmp")
         return
     findings = [
         *_system(facts),

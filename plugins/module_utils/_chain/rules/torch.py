@@ -19,12 +19,13 @@ ROLE = "torch_environment"
 #: A torch that is there is moved only when somebody says so: what was built against it would no longer load.
 REPLACE = provision(ROLE) + " -e torch_environment_replace_torch=true"
 
-FITS = entry("torch.ok", OK, "torch {version} for CUDA {cuda} in {path}.", cause="")
+FITS = entry("torch.ok", OK, "torch {version} for CUDA {cuda} in {path}{also}.", cause="")
 CPU_WANTED = entry("torch.cpu_only", OK, "torch {version} in {path}; a host without CUDA is wanted.", cause="")
 OTHER_VERSION = entry(
     "torch.other_version",
     OK,
-    "torch {version} for CUDA {cuda} in {path}; the roles would install {wanted}, and nobody asked for that here.",
+    "torch {version} for CUDA {cuda} in {path}; the roles would install {wanted}, and nobody asked for that "
+    "here{also}.",
     cause="The environment was made by hand, and torch_environment_torch is not set for this host.",
 )
 NO_ENVIRONMENT = entry(
@@ -178,6 +179,12 @@ def _hint(facts: dict[str, Any]) -> str:
     return f"; torch was found in {', '.join(others)}" if others else ""
 
 
+def _also(facts: dict[str, Any]) -> str:
+    """Somebody who trains from another environment wonders why nothing that is said here is true of their job."""
+    others = facts.get("elsewhere") or []
+    return f"; there is torch in {', '.join(others)} too, which was not judged" if others else ""
+
+
 def _build(look: Look, facts: dict[str, Any], path: Any) -> Iterable[Finding]:
     version, cuda = facts["version"], facts.get("cuda")
     source = f"{facts.get('site_packages')}/torch/version.py"
@@ -289,6 +296,7 @@ def _fits(look: Look, facts: dict[str, Any], path: Any) -> Finding:
     if look.cpu_only:
         return CPU_WANTED.finding(version=version, path=path)
     wanted = look.wish(ROLE, "torch", "")
+    words = {"version": public(version), "cuda": cuda, "path": path, "also": _also(facts)}
     if not satisfies(version, wanted):
-        return OTHER_VERSION.finding(version=public(version), cuda=cuda, path=path, wanted=wanted)
-    return FITS.finding(version=public(version), cuda=cuda, path=path)
+        return OTHER_VERSION.finding(wanted=wanted, **words)
+    return FITS.finding(**words)

@@ -94,9 +94,18 @@ def test_missing_python_is_said_whichever_link_was_asked_for() -> None:
 
 
 def test_module_that_fails_leaves_everything_unknown_with_its_text() -> None:
-    found, _execute = info({"failed": True, "rc": 1, "msg": "No space left on device"})
+    found, _execute = info({"failed": True, "rc": 1, "msg": "an odd thing happened"})
     assert found["verdict"] == "unknown"
-    assert "No space left on device" in found["links"]["base"]["sentence"]
+    assert "an odd thing happened" in found["links"]["base"]["sentence"]
+
+
+@pytest.mark.parametrize("problem", ["Read-only file system", "No usable temporary directory"])
+def test_module_that_can_be_written_nowhere_is_a_finding_of_base(problem: str) -> None:
+    text = f"OSError: [Errno 30] {problem}: '/tmp/x'"
+    found, _execute = info({"failed": True, "rc": 1, "module_stderr": text}, links=["torch"])
+    assert found["cause"]["id"] == "base.nothing_written"
+    assert problem in found["cause"]["sentence"]
+    assert found["links"]["torch"]["consequence_of"] == "base"
 
 
 def test_wanted_links_alone_are_judged_and_their_neighbours_observed() -> None:

@@ -75,7 +75,13 @@ def test_troubles_that_stand_alone_are_named_besides_the_cause() -> None:
     chain = chain_of(facts)
     assert chain["cause"]["id"] == "gpu.node_missing"
     assert [item["id"] for item in _report.others(chain)] == ["repository.absent"]
-    assert "  also    NVIDIA's CUDA repository is not registered" in _report.table("h", chain)
+    text = _report.table("h", chain)
+    assert "  also    NVIDIA's CUDA repository is not registered" in text
+    # Each command stands on a line of its own, to be copied.
+    assert (
+        "  run     ansible-playbook proxmox_gpu.training.provision -l ct200 --tags cuda_repository" in text.splitlines()
+    )
+    assert "**Also** (`repository.absent`)" in _report.markdown("h", chain)
 
 
 def test_further_findings_of_one_link_are_shown() -> None:

@@ -86,6 +86,7 @@ CASES = (
     Case("reach.unreachable", put(reach={"error": "Container 202 is stopped."}), words=("202 is stopped",)),
     Case("base.ok", nothing),
     Case("base.python3_missing", put(base={"python_missing": True})),
+    Case("base.nothing_written", put(base={"nothing_written": "Read-only file system"}), words=("Read-only",)),
     Case(
         "base.unsupported_system",
         put("base", "os", id="alpine", version_id="3.20", pretty_name="Alpine Linux v3.20"),
@@ -133,6 +134,7 @@ CASES = (
         words=("580.95.05", "590.44.01"),
     ),
     Case("torch.ok", nothing, words=("2.14.1", "13.0", "/opt/training")),
+    Case("torch.ok", put("torch", elsewhere=["/root/venv"]), words=("torch in /root/venv too",)),
     Case(
         "torch.cpu_only",
         put("torch", version="2.14.1+cpu", cuda=None),

@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import system
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 
 
 def observed(machine: Any) -> dict[str, Any]:
-    return system.observe(Host(str(machine.root), dev=str(machine.root / "dev")), "/opt/training")
+    return system.observe(machine.host, "/opt/training")
 
 
 def test_folders_that_everybody_writes_to(machine: Any) -> None:
@@ -65,7 +66,7 @@ def test_dependencies_that_are_not_there(machine: Any) -> None:
         """Package: gcc
 Status: install ok installed
 Version: 12
-Depends: cpp (>= 12), libc6-dev | libc-dev, gone:any (= 1)
+Depends: cpp (>= 12), libc6-dev | libc-dev, gone:any (= 1), half
 Pre-Depends: dpkg (>= 1.17)
 
 Package: cpp
@@ -81,6 +82,11 @@ Package: dpkg
 Status: install ok installed
 Version: 1.21
 
+Package: half
+Status: install ok half-configured
+Version: 1
+Depends: gone-too
+
 Package: removed
 Status: deinstall ok config-files
 Version: 1
@@ -88,3 +94,16 @@ Depends: nothing-that-exists
 """,
     )
     assert observed(machine)["unmet"] == [{"package": "gcc", "needs": "gone"}]
+
+
+@pytest.mark.parametrize(
+    ("python", "found", "loads"),
+    [("/usr/bin/python3", object(), True), ("/usr/bin/python3", None, False), ("/opt/conda/bin/python", None, None)],
+)
+def test_python_apt_counts_for_the_system_s_python(
+    monkeypatch: pytest.MonkeyPatch, python: str, found: object, loads: bool | None
+) -> None:
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(os.path, "realpath", lambda path: path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: found)
+    assert system.apt_module() is loads

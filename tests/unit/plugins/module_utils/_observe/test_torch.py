@@ -92,10 +92,10 @@ def test_libraries_that_are_gone_or_cut_short(with_torch: Any) -> None:
     with_torch.file(f"{SITE}/torch/lib/libtorch_cuda.so", "12345")
     record = with_torch.file(
         f"{SITE}/torch-2.14.1.dist-info/RECORD",
-        "torch/__init__.py,sha256=a,7\ntorch/lib/libtorch_cuda.so,sha256=b,5\n",
+        "torch/__init__.py,sha256=a,7\r\ntorch/lib/libtorch_cuda.so,sha256=b,5\r\n",
     )
     assert observed(with_torch)["damaged"] == []
-    record.write_text(record.read_text().replace("b,5", "b,900"))
+    record.write_bytes(record.read_bytes().replace(b"b,5", b"b,900"))
     [found] = observed(with_torch)["damaged"]
     assert (found["name"], found["problem"]) == ("torch", "holds 5 of its 900 bytes")
     with_torch.file(f"{SITE}/nvidia_cudnn-9.1.0.dist-info/RECORD", "nvidia/cudnn/lib/libcudnn.so.9,sha256=c,9\n")
