@@ -1,6 +1,6 @@
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Role drift_timer on a node: systemd reads the units, the service's own command line makes a check, and all goes again."""
+"""Role drift_timer on a node: systemd reads the units, the service's own command line makes a check, all goes again."""
 
 from __future__ import annotations
 
