@@ -73,6 +73,7 @@ def arguments(chain: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         "environment": wish.get("environment") or {},
         "environment_files": wish.get("environment_files") or [],
         "lengths": wish.get("proof_lengths"),
+        "wanted_ratio": wish.get("wanted_ratio"),
         "triton_cache": wish.get("triton_cache") or None,
         "baseline": (lock.get("proof") or {}).get("figures") or [],
         "timeout": timeout,

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, the proxmox_gpu.training authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One nightly drift check: runs playbook proxmox_gpu.training.drift_check, and exits by the fleet's verdict.
 
-    drift_night.py --state /var/lib/proxmox_gpu/drift -- -i /etc/ansible/hosts.yml
+    python3 drift_night.py --state /var/lib/proxmox_gpu/drift -- -i /etc/ansible/hosts.yml
 
 0 ok, and nothing is printed; 2 drift, 3 unknown, 4 not provisioned, with a line for each thing that a person must know.
 64 for wrong arguments. A second check at the same time is not made, and one that takes too long is ended: both are 3.
