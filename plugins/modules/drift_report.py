@@ -25,7 +25,7 @@ options:
     type: dict
   told:
     description:
-      - RV(news.open) of a report that a person was told of, so that nobody is told of the same again.
+      - The list C(open) in RV(news) of a report that a person was told of, so that nobody is told of the same again.
     type: list
     elements: str
   state_path:

@@ -69,7 +69,7 @@ options:
   triton_cache:
     description:
       - Folder that keeps what Triton compiled. The account that trains has to be able to write there.
-      - A C(TRITON_CACHE_DIR) in O(environment) or O(environment_files) wins: there the training job looks.
+      - A C(TRITON_CACHE_DIR) in O(environment) or O(environment_files) wins, because there the training job looks.
       - Without either, Triton's own default is used, which lies in the account's home.
     type: path
   wanted_ratio:

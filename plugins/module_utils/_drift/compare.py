@@ -363,7 +363,7 @@ def _extensions(lock: Section, today: Section, facts: Section) -> Iterator[Diffe
             what = _and_more(f"{name}: {head} of its key", others)
             shown = [_text(one) for one in keys.get(head, ("recorded", "not recorded"))]
         elif "version" not in parts:
-            head = next(iter(_moved(old["modules"], new["modules"])))
+            head = list(_moved(old["modules"], new["modules"]))[0]
             what, shown = f"{name}: compiled module {head}", [_text(one["modules"].get(head)) for one in (old, new)]
         yield Difference("extensions", what, shown[0], shown[1], ("extensions.*",), name=name)
 

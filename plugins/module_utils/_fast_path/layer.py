@@ -128,8 +128,7 @@ def _build(family: Family, config: Any, module: Any, device: Any) -> Any:
     except AttributeError:
         # falcon_mamba sets initial values of parts that its constructor makes only later, except on the meta device.
         with torch.device("meta"):
-            mixer = binding.build_mixer(family, config, module)
-    return _materialized(mixer, device)
+            return _materialized(binding.build_mixer(family, config, module), device)
 
 
 def _materialized(mixer: Any, device: Any) -> Any:
