@@ -149,6 +149,18 @@ def test_what_transformers_itself_gets_wrong_is_named_and_blames_no_function() -
     assert f"layer: 97 tokens, then 4 steps of decoding was not compared ({error})" in found["sentence"]
 
 
+def test_a_function_that_ignores_borders_is_blamed_and_transformers_is_not() -> None:
+    layer = check(None, title="layer: packed sequences of 1, 190 tokens", error="transformers 5.17.0 itself ignores")
+    twice = [check(), layer, {**layer, "dtype": "float16"}]
+    rows = [row(), row(tokens=16384)]
+    alone = judge(report(binding(), gpu(twice, rows, RATIOS)), False)
+    assert alone["state"] == "ok" and alone["sentence"].count("transformers 5.17.0 itself ignores") == 1
+    own = check(False, title="causal_conv1d_fn: packed sequences (seq_idx)", forward_error=0.2)
+    blamed = judge(report(binding(), gpu([*twice, own], rows, RATIOS)), False)
+    assert blamed["state"] == "broken" and "packed sequences influence each other" in blamed["sentence"]
+    assert "itself" not in blamed["sentence"]
+
+
 @pytest.mark.parametrize("told", [None, "/job"])
 def test_the_folder_that_the_training_job_is_told_wins(
     told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
