@@ -17,9 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._lxc_config import Device, devices, gpu_raw_lines, is_nvidia_path
+from ._lxc_config import Device, devices, gpu_raw_lines
 
 ENTRIES = 256  # dev0 to dev255
+#: What is handed in or taken away here. Others of NVIDIA's (/dev/nvidia-caps of a divided GPU) are somebody's own.
+_MANAGED = re.compile(r"/dev/nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)")
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def plan(section: Section, wanted: Sequence[Device], replace_raw: bool = False, 
     by_path: dict[str, str] = {}
     deletes = []
     for key, device in now.items():
-        if is_nvidia_path(device.path):
+        if _MANAGED.fullmatch(device.path):
             if device.path in by_path or device.path not in [one.path for one in wanted]:
                 deletes.append(key)
             else:

@@ -26,6 +26,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "superuser": {"user": "root"},
     "quoted": {"user": "x; rm"},
     "undecided": {"state": "gone"},
+    "careless": {"key": "id_ed25519"},
 }
 
 
@@ -35,7 +36,9 @@ def source(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Path:
     hosts = {
         host: {
             "ansible_port": port,
-            **{f"prepare_node_{name}": value for name, value in {"user": f"login-{host}", **options}.items()},
+            "prepare_node_user": f"login-{host}",
+            "prepare_node_key": str(box.layout.client / options.get("key", "id_ed25519.pub")),
+            **{f"prepare_node_{name}": value for name, value in options.items() if name != "key"},
         }
         for host, options in {**MADE, **REFUSED}.items()
     }
@@ -46,11 +49,10 @@ def source(box: Box, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare(box: Box, source: Path, hosts: Iterable[str], *, check: bool = False, **variables: Any) -> PlaybookResult:
     """One after the other: they are one node."""
-    given = {"key": str(box.layout.client / "id_ed25519.pub"), **variables}
     return box.run_playbook(
         "proxmox_gpu.training.prepare_node",
         ",".join(hosts),
-        {f"prepare_node_{name}": value for name, value in given.items()},
+        {f"prepare_node_{name}": value for name, value in variables.items()},
         check=check,
         arguments=["-i", str(source)],
         environment={"ANSIBLE_FORKS": "1", "ANSIBLE_PIPELINING": "1"},
@@ -112,6 +114,7 @@ def test_what_cannot_be_meant_is_refused(done: Done) -> None:
     said = {one.host: " ".join(one.message.split()) for one in done.result.failures()}
     assert set(said) == set(REFUSED)
     assert "has a login operator already that was not made by this playbook" in said.pop("taken")
+    assert "is a private key, which belongs on no node" in said.pop("careless")
     assert all("prepare_node_user has to be a login name other than root" in text for text in said.values())
     made = set(re.findall(r"^(login-[a-z]+|operator):x", done.traces, re.MULTILINE))
     assert made == {"login-plain", "login-asking", "login-mighty", "operator"}

@@ -41,7 +41,8 @@ def test_one_that_is_right_in_another_spelling() -> None:
 
 
 def test_others_keep_their_numbers() -> None:
-    plan = gp.plan(section(dev0="/dev/ttyUSB0", dev2="/dev/dri/card0,gid=44"), WANTED)
+    others = {"dev0": "/dev/ttyUSB0", "dev2": "/dev/dri/card0,gid=44", "dev7": "/dev/nvidia-caps/nvidia-cap1"}
+    plan = gp.plan(section(**others), WANTED)
     assert list(plan.sets) == ["dev1", "dev3", "dev4"]
     assert plan.deletes == []
 
