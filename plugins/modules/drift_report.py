@@ -92,11 +92,27 @@ drifted:
   elements: str
   returned: O(hosts)
 news:
-  description:
-    - What nobody was told of yet - whether there is any, the report's text, the lines that appeared, how many are gone,
-      and what to remember as told.
+  description: What nobody was told of yet.
   type: dict
   returned: O(hosts)
+  contains:
+    changed:
+      description: Whether there is any.
+      type: bool
+    appeared:
+      description: The lines that appeared, each with its host.
+      type: list
+      elements: dict
+    gone:
+      description: How many lines that somebody was told of are gone.
+      type: int
+    text:
+      description: The report as the terminal shows it.
+      type: str
+    open:
+      description: What O(told) has to remember.
+      type: list
+      elements: str
 path:
   description: The folder of the reports.
   type: str
