@@ -115,8 +115,9 @@ class Environment:
             self._check_disk()
         with self._locked():
             self._stamp("making")
+            # Emptied, not removed: where an owner of its own installs, the folder is root's.
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.settings.log_path)
+                os.truncate(self.settings.log_path, 0)
             self._make()
             self._clean()
             if plan.uninstall:

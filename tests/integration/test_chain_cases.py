@@ -71,7 +71,7 @@ def test_diagnose_names_the_mess(case: Case, ward: Ward, diagnosed: dict[str, di
     for word in case.words:
         assert word in cause["sentence"]
     found = [finding["id"] for finding in chain["findings"]]
-    assert case.then is None or case.then in found
+    assert case.then is None or case.then in found, found
     for link in case.consequences:
         assert chain["links"][link]["consequence_of"] == cause["link"]
 

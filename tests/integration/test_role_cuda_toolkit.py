@@ -146,9 +146,10 @@ def test_another_nvcc_on_path_and_a_turned_link_do_not_matter(box: Box) -> None:
     container.write("/usr/bin/nvcc", "#!/bin/sh\necho 'Cuda compilation tools, release 11.8, V11.8.89'\n")
     container.run(f"chmod +x /usr/bin/nvcc && ln -sfn /nowhere /usr/local/cuda && rm {RECORD}")
     outcome = role_runs.run_one(ROLE, container, environment={"CUDA_HOME": ":/usr/local/cuda"})
-    # The probe compiled with the right one; what a build by hand would take is the chain's to say.
+    assert outcome.sentence == ""
+    # The probe compiled with the right one, and so does a build by hand from now on.
     assert json.loads(container.run(f"cat {RECORD}"))["ok"] is True
-    assert "/usr/bin/nvcc" in outcome.sentence
+    assert container.run("bash -lc 'command -v nvcc'") == f"{HOME}/bin/nvcc\n"
 
 
 # ---- what it says when it cannot
