@@ -40,7 +40,8 @@ def observe(host: Host, wishes: dict[str, Any], known: dict[str, Any] | None = N
     if "transformers" not in (environment.get("distributions") or {}):
         return {**shown, "transformers": None, "functions": []}
     today = key(host, environment, loaded, launch(host, wishes))
-    recorded = cache.believe(host.read_json(RECORD), today)
+    # A record tells of an environment that was whole, and damage to a file inside leaves no trace in its key.
+    recorded = None if environment.get("damaged") else cache.believe(host.read_json(RECORD), today)
     source = "record" if recorded else "live"
     found = recorded or ask(python, wishes)
     return {**_facts(found), **shown, "source": source, "key": today, "command": python}
