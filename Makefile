@@ -21,7 +21,7 @@ core219: setup
 debian: ## the Debian packages that the testbed needs
 	@tools/setup.sh debian
 
-demo: setup debian ## provision container 200 of a node in a box, for real (20 minutes)
+demo: setup debian ## provision container 200 of a node in a box, for real (5 minutes, and downloads)
 	@tools/demo.sh
 
 test: setup core219 debian ## everything below but e2e, counted
