@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -56,6 +57,11 @@ def build_environment(python: str, cuda_home: str, tmpdir: str, variables: t.Map
     }
 
 
+def without_logins(text: str) -> str:
+    """``https://user:secret@host/`` without ``user:secret``: logs are there to be read, and to be sent to others."""
+    return re.sub(r"(?<=://)[^/\s]*@", "", text)
+
+
 def run_logged(
     command: t.Sequence[str],
     environment: t.Mapping[str, str],
@@ -75,7 +81,7 @@ def run_logged(
     started, kills = time.monotonic(), oom_kills()
     os.makedirs(os.path.dirname(log), mode=0o755, exist_ok=True)
     with open(log, "ab") as output:
-        output.write(f"$ {' '.join(command)}\n".encode())
+        output.write(f"$ {without_logins(' '.join(command))}\n".encode())
         output.flush()
         # run_command of a module waits for the end and keeps all output in memory.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function

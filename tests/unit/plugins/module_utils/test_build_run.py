@@ -29,6 +29,12 @@ def test_output_and_status(tmp_path: Path) -> None:
     assert read_log(log).splitlines()[1:] == ["out", "err"]
 
 
+def test_the_log_holds_no_login(tmp_path: Path) -> None:
+    log = str(tmp_path / "x.log")
+    run_logged(["true", "--index-url", "https://me:secret@wheels.example.org/simple"], SHELL, "/", log, 30)
+    assert read_log(log) == "$ true --index-url https://wheels.example.org/simple\n"
+
+
 def test_a_build_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     log, mark = str(tmp_path / "x.log"), tmp_path / "child"
     script = f"sh -c 'echo $$ > {mark}; trap \"\" TERM; sleep 300' & wait"
