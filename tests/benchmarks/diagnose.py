@@ -15,54 +15,35 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-RESULTS = CHECKOUT / "build" / "bench" / "diagnose.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.timed_runs import box, testbed, timed, write  # noqa: E402
+
 FIRST = 700
 
 
 def run(count: int, inventory: Path, forks: int) -> float:
-    """Seconds of one diagnose of this many containers. CalledProcessError with the output when it did not report."""
+    """Seconds of one diagnose of this many containers. SystemExit with the output when it did not report."""
     hosts = ",".join(f"ct{FIRST + index}" for index in range(count))
     variables = json.dumps({"diagnose_fail_on": [], "diagnose_format": "json"})
-    command = [
-        str(Path(sys.executable).parent / "ansible-playbook"),
+    spent, done = timed(
+        "ansible-playbook",
         f"--inventory={inventory}",
         f"--limit={hosts}",
         f"--forks={forks}",
         f"--extra-vars={variables}",
         "proxmox_gpu.training.diagnose",
-    ]
-    environment = os.environ | {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")}
-    began = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
-    spent = time.monotonic() - began
     if done.returncode or f'"hosts": {count}' not in done.stdout:
         raise SystemExit(
             f"diagnose of {count} hosts did not report on all of them:\n{done.stdout[-4000:]}{done.stderr}"
         )
     return spent
-
-
-def testbed(*arguments: str, check: bool = True) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed", *arguments], cwd=CHECKOUT, stdin=subprocess.DEVNULL, timeout=900, check=check
-    )
-    return done.returncode
 
 
 def measure(counts: list[int], snapshot: str | None, rounds: int, forks: int) -> dict[str, Any]:
@@ -97,19 +78,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs a number, of which the median counts (%(default)s)")
     parser.add_argument("--forks", type=int, default=10, help="hosts at a time (%(default)s)")
     options = parser.parse_args()
-    os.environ.setdefault("TESTBED_NAME", "bench")
-    sys.path.insert(0, str(CHECKOUT))
-    was_up = testbed("status", check=False) == 0
-    testbed("up")
-    try:
+    with box():
         found = measure(
             sorted(int(n) for n in options.hosts.split(",")), options.snapshot, options.rounds, options.forks
         )
-    finally:
-        if not was_up:
-            testbed("down")
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write("diagnose", found)
     print(f"{'hosts':>6} {'median s':>9}   runs")
     for count, seconds in found["seconds"].items():
         print(f"{count:>6} {statistics.median(seconds):>9.2f}   {' '.join(f'{one:.2f}' for one in seconds)}")

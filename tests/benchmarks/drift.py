@@ -16,15 +16,15 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-RESULTS = CHECKOUT / "build" / "bench" / "drift.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.timed_runs import box, testbed, timed, write  # noqa: E402
+
 FIRST = 700
 DRIFT, CHECK = "proxmox_gpu.training.drift_check", "proxmox_gpu.training.provision"
 
@@ -32,27 +32,15 @@ DRIFT, CHECK = "proxmox_gpu.training.drift_check", "proxmox_gpu.training.provisi
 def run(playbook: str, count: int, inventory: Path, forks: int, variables: dict[str, Any]) -> float:
     """Seconds of one run on this many containers. SystemExit with its output when it was not a good one."""
     with tempfile.TemporaryDirectory(prefix="bench-drift-") as state:
-        command = [
-            str(Path(sys.executable).parent / "ansible-playbook"),
+        spent, done = timed(
+            "ansible-playbook",
             f"--inventory={inventory}",
             f"--limit={','.join(f'ct{FIRST + index}' for index in range(count))}",
             f"--forks={forks}",
             f"--extra-vars={json.dumps({**variables, 'drift_check_path': state, 'provision_format': 'json'})}",
             *(["--check"] if playbook == CHECK else []),
             playbook,
-        ]
-        began = time.monotonic()
-        done = subprocess.run(
-            command,
-            cwd=CHECKOUT,
-            env=os.environ | {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
         )
-        spent = time.monotonic() - began
         if playbook == DRIFT:
             report = Path(state, "report.json")
             good = report.exists() and json.loads(report.read_text())["counts"]["ok"] == count
@@ -63,24 +51,17 @@ def run(playbook: str, count: int, inventory: Path, forks: int, variables: dict[
     return round(spent, 2)
 
 
-def testbed(*arguments: str, check: bool = True) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed", *arguments], cwd=CHECKOUT, stdin=subprocess.DEVNULL, timeout=900, check=check
-    )
-    return done.returncode
-
-
 def measure(counts: list[int], rounds: int, forks: int) -> dict[str, Any]:
     from tests.integration import chain_cases
     from tests.integration.box import Box
 
-    box = Box()
-    snapshot = chain_cases.snapshot(box, "finished")
+    place = Box()
+    snapshot = chain_cases.snapshot(place, "finished")
     most, last = max(counts), FIRST + max(counts) - 1
     testbed("create", f"{FIRST}-{last}")
     try:
         testbed("fresh", f"{FIRST}-{last}", "--from", snapshot)
-        settings = (box.inventory, forks, chain_cases.WISHES)
+        settings = (place.inventory, forks, chain_cases.WISHES)
         run(DRIFT, 1, *settings)  # warms the ssh link and Ansible's own caches, as after a first command
         rows = {count: [run(DRIFT, count, *settings) for _round in range(rounds)] for count in counts}
         check = {count: run(CHECK, count, *settings) for count in sorted({min(counts), most})}
@@ -106,17 +87,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="runs a number, of which the median counts (%(default)s)")
     parser.add_argument("--forks", type=int, default=10, help="hosts at a time (%(default)s)")
     options = parser.parse_args()
-    os.environ.setdefault("TESTBED_NAME", "bench")
-    sys.path.insert(0, str(CHECKOUT))
-    was_up = testbed("status", check=False) == 0
-    testbed("up")
-    try:
+    with box():
         found = measure(sorted(int(n) for n in options.hosts.split(",")), options.rounds, options.forks)
-    finally:
-        if not was_up:
-            testbed("down")
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write("drift", found)
     print(f"{'hosts':>6} {'drift_check s':>14} {'provision --check s':>20}   runs")
     for count, seconds in found["seconds"].items():
         other = found["check_mode_s"].get(count)

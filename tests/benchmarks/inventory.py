@@ -14,41 +14,21 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-RESULTS = CHECKOUT / "build" / "bench" / "inventory.json"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.timed_runs import box, timed, write  # noqa: E402
+
 REQUEST_S = 0.025
-
-
-def testbed(*arguments: str, check: bool = True) -> int:
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed", *arguments], cwd=CHECKOUT, stdin=subprocess.DEVNULL, timeout=900, check=check
-    )
-    return done.returncode
 
 
 def run(source: Path) -> tuple[float, dict[str, Any]]:
     """Seconds, and what ansible-inventory listed. SystemExit with its words when it failed."""
-    command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", str(source), "--list"]
-    environment = os.environ | {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg")}
-    began = time.monotonic()
-    done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    spent = time.monotonic() - began
+    spent, done = timed("ansible-inventory", "-i", str(source), "--list", timeout=300)
     if done.returncode:
         raise SystemExit(f"ansible-inventory failed:\n{done.stderr}")
     return spent, json.loads(done.stdout)
@@ -60,13 +40,13 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     from testbed.layout import layout
     from tests.integration.api import source_text
 
-    box = layout()
-    path, log = box.state / "api.json", box.state / "api.log"
+    place = layout()
+    path, log = place.state / "api.json", place.state / "api.log"
     settings.change(path, crowd=count, slow={".": REQUEST_S})
     try:
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder, "lxc_hosts.yml")
-            source.write_text(source_text(box, state.load_ports(box)))
+            source.write_text(source_text(place, state.load_ports(place)))
             seconds, requests = [], []
             for _round in range(rounds):
                 log.write_text("")
@@ -96,17 +76,9 @@ def main() -> None:
     parser.add_argument("--containers", type=int, default=500, help="how many (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs, of which the median counts (%(default)s)")
     options = parser.parse_args()
-    os.environ.setdefault("TESTBED_NAME", "bench")
-    sys.path.insert(0, str(CHECKOUT))
-    was_there = (CHECKOUT / "build" / "testbed" / os.environ["TESTBED_NAME"]).exists()
-    testbed("up")
-    try:
+    with box():
         found = measure(options.containers, options.rounds)
-    finally:
-        if not was_there:
-            testbed("down")
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    write("inventory", found)
     print(
         f"{found['containers']} containers, every configuration read: {found['requests_for_500']} requests, "
         f"{found['wall_s']:.2f} s (runs: {' '.join(f'{one:.2f}' for one in found['seconds'])})"
