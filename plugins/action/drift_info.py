@@ -14,6 +14,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 
 from ansible_collections.proxmox_gpu.training.plugins.action import chain_info
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _whole_file
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._drift import history, proof, verdict
 
 PASSED_ON = ("network", "timeout", "proc_path", "dev_path")
@@ -63,7 +64,8 @@ class ActionModule(chain_info.ActionModule):
             )
             if answer.get("record"):
                 last = answer["record"]
-                history.replace(str(record), json.dumps(last, sort_keys=True) + "\n")
+                text = json.dumps(last, sort_keys=True) + "\n"
+                _whole_file.replace(str(record), text, history.FILE_MODE, history.FOLDER_MODE)
             judged = verdict.judge(host, chain, now, pending + proof.lines(answer, chain))
         elif step == proof.BUSY:
             judged = verdict.judge(host, chain, now, [*pending, proof.busy(chain)])

@@ -16,6 +16,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _whole_file
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._drift import (
     fleet,
     history,
@@ -97,9 +98,9 @@ class ActionModule(ActionBase):
             "path": str(folder),
         }
 
-    def _write(self, path: Path, text: str, mode: int = 0o640) -> None:
+    def _write(self, path: Path, text: str, mode: int = history.FILE_MODE) -> None:
         if not self._task.check_mode:
-            history.replace(str(path), text, mode)
+            _whole_file.replace(str(path), text, mode, history.FOLDER_MODE)
 
 
 def _judged(host: str, found: Any) -> dict[str, Any]:

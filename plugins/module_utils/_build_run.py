@@ -14,10 +14,10 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 import typing as t
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _whole_file
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import oom_kills
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -150,17 +150,4 @@ def read_log(path: str, limit: int = 4 << 20) -> str:
 
 def write_json(path: str, data: t.Mapping[str, t.Any], mode: int = 0o644) -> None:
     """Write a record whole or not at all, so that a reader never sees half of one."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(data, stream, indent=2, sort_keys=True)
-            stream.write("\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    _whole_file.replace(path, json.dumps(data, indent=2, sort_keys=True) + "\n", mode)

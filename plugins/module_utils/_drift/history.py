@@ -15,11 +15,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from .. import _whole_file
+
 SCHEMA = 1
+#: Reports name hosts and versions: not for everybody on the control node.
+FILE_MODE, FOLDER_MODE = 0o640, 0o750
 Record = dict[str, Any]
 
 
@@ -54,7 +57,7 @@ def append(path: str, record: Record, oldest: float) -> None:
         if kept and float(kept[0]["when"]) < oldest:
             lines = [json.dumps(one, sort_keys=True, separators=(",", ":"), ensure_ascii=False) for one in kept]
             young = [text + "\n" for one, text in zip(kept, lines) if float(one["when"]) >= oldest]
-            replace(path, "".join(young) + line)
+            _whole_file.replace(path, "".join(young) + line, FILE_MODE, FOLDER_MODE)
             return
         with open(path, "ab+") as file:
             if file.seek(0, os.SEEK_END):
@@ -63,20 +66,3 @@ def append(path: str, record: Record, oldest: float) -> None:
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
-
-
-def replace(path: str, text: str, mode: int = 0o640) -> None:
-    """Write a file so that it is there whole, or as it was before."""
-    folder = os.path.dirname(path) or "."
-    os.makedirs(folder, mode=0o750, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{os.path.basename(path)}.")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
