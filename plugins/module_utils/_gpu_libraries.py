@@ -12,13 +12,13 @@ with a revision; Ubuntu and NVIDIA's repository for it have one package a branch
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Sequence
 
-FOLDERS = ("/usr/lib/*-linux-gnu", "/usr/lib/*-linux-gnu/nvidia/current", "/usr/lib64", "/usr/lib", "/usr/local/lib")
-_LIBRARY = re.compile(r"lib(?:cuda|nvidia-ml)\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
+from ._observe import gpu
+from ._observe.host import Host
+
 _IN_NAME = re.compile(r"(\d{3}\.\d+(?:\.\d+)?)")
 
 
@@ -28,14 +28,7 @@ class LibraryError(Exception):
 
 def installed() -> list[str]:
     """Versions by the libraries' file names, each once."""
-    found = set()
-    for folder in FOLDERS:
-        for name in ("libcuda.so.*", "libnvidia-ml.so.*"):
-            for path in glob.glob(f"{folder}/{name}"):
-                match = _LIBRARY.search(path)
-                if match:
-                    found.add(match.group(1))
-    return sorted(found)
+    return sorted({library["version"] for library in gpu.libraries(Host())})
 
 
 def refuse(have: Sequence[str], module: str, on_disk: str | None) -> str | None:

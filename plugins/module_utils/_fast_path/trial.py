@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .decoding import decode
@@ -109,9 +110,9 @@ def _trial(
     """
     stage = "reference"
     try:
-        with precise.reference():
+        with precise.reference(), _without_cudnn():
             wanted, exact, weight = _step(precise, x.float(), theirs, backward)
-        with layer.reference():
+        with layer.reference(), _without_cudnn():
             plain, noisy, _weight = _step(layer, x, theirs, backward, weight)
         noise = {n: relative(noisy[n], exact[n]) for n in exact} | {"output": relative(plain, wanted)}
         stage = "forward"
@@ -165,6 +166,19 @@ def _step(layer: Layer, x: Any, run: Run, backward: bool, weight: Any = None) ->
     gradients = _gradients(layer, x)
     layer.mixer.zero_grad(set_to_none=True)
     return output.detach(), gradients, weight
+
+
+@contextmanager
+def _without_cudnn() -> Iterator[None]:
+    """PyTorch's own convolutions: cuDNN takes 0.05 s to choose a kernel for each new length in float16."""
+    import torch
+
+    before = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.enabled = before
 
 
 def _grad(wanted: bool) -> Any:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import grp
 import os
 import pwd
@@ -16,6 +17,7 @@ import re
 import stat
 from typing import Any
 
+from .._fast_path import child
 from .host import Host, kind_of
 
 #: Without these torch sees no GPU. The others are optional (display, tracing, partitioning).
@@ -41,7 +43,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "configured": configured,
         "module_version": module.group(1) if module else None,
         "version_file": version_file,
-        "libraries": libraries(host),
+        "libraries": libraries(host, wishes),
         "user": user,
         "gpus": [],
         "load": None,
@@ -140,16 +142,30 @@ def mounted_devices(host: Host) -> str:
     return " ".join(point for point in points if point.startswith(f"{host.dev}/nvidia"))
 
 
-def libraries(host: Host) -> list[dict[str, str]]:
+def libraries(host: Host, wishes: dict[str, Any] | None = None) -> list[dict[str, str]]:
     """[{path, version}] of the driver's user-space libraries, by the version in their file names."""
-    found = []
-    for folder in LIBRARIES:
+    found = {}
+    for folder in (*LIBRARIES, *map(glob.escape, loader_folders(host, wishes or {}))):
         for name in ("libcuda.so.*", "libnvidia-ml.so.*"):
             for path in host.find(f"{folder}/{name}"):
                 match = _LIBRARY.search(path)
                 if match:
-                    found.append({"path": path, "version": match.group(1)})
-    return found
+                    found[path] = match.group(1)
+    return [{"path": path, "version": version} for path, version in found.items()]
+
+
+def loader_folders(host: Host, wishes: dict[str, Any]) -> list[str]:
+    """Where else the dynamic loader of the training job looks: what ld.so.conf.d names, and its LD_LIBRARY_PATH.
+
+    A driver that is mounted into a container (as container runtimes do) lies in a folder of its own.
+    """
+    lines = [line for path in host.find("/etc/ld.so.conf.d/*.conf") for line in (host.read(path) or "").splitlines()]
+    job: dict[str, Any] = {}
+    for path in wishes.get("environment_files") or []:
+        job.update(child.read_environment_file(host.read(str(path)) or ""))
+    job.update(wishes.get("environment") or {})
+    named = [*(line.strip() for line in lines), *str(job.get("LD_LIBRARY_PATH") or "").split(":")]
+    return [folder.rstrip("/") for folder in dict.fromkeys(named) if folder.startswith("/")]
 
 
 def gpus(host: Host) -> list[dict[str, Any]]:

@@ -133,6 +133,23 @@ def test_libraries_by_the_version_in_their_names(machine: Any) -> None:
     assert [library["version"] for library in gpu.libraries(machine.host)] == ["580.95.05", "580.82.07"]
 
 
+@pytest.mark.parametrize(
+    ("path", "content", "wishes"),
+    [
+        ("/etc/ld.so.conf.d/nvidia.conf", "# the node's driver\n/opt/driver/lib64/\n", {}),
+        ("/etc/unrelated", "", {"environment": {"LD_LIBRARY_PATH": "relative::/opt/driver/lib64"}}),
+        ("/etc/train.env", "LD_LIBRARY_PATH=/opt/driver/lib64\n", {"environment_files": ["/etc/train.env"]}),
+    ],
+)
+def test_libraries_where_the_loader_is_told_to_look(machine: Any, path: str, content: str, wishes: Any) -> None:
+    machine.file("/opt/driver/lib64/libcuda.so.580.95.05")
+    assert gpu.libraries(machine.host) == []
+    machine.file(path, content)
+    assert gpu.libraries(machine.host, wishes) == [
+        {"path": "/opt/driver/lib64/libcuda.so.580.95.05", "version": "580.95.05"}
+    ]
+
+
 @needs_mknod
 def test_gpus_as_nvidia_smi_tells_them(machine: Any) -> None:
     loaded(machine)
