@@ -20,7 +20,9 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.findin
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.judge import judge
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.look import Look
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.rules import binding, repository
-from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _wishes
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _pct_preload, _wishes
+
+_pct_preload.preload()
 
 MODULE = "proxmox_gpu.training.chain_info"
 PYTHON = "/usr/bin/python3"

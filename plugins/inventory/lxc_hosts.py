@@ -120,7 +120,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._pve_access import OPTIONS, access_from
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._pve_api import Api
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._pve_errors import ApiError
-from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _lxc_inventory
+from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _lxc_inventory, _pct_preload
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._lxc_collect import Cluster, Row, collect
 
 
@@ -137,6 +137,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for sentence in cluster["warnings"]:
             self.display.warning(sentence)
         self._populate(cluster)
+        _pct_preload.preload()
 
     # What the cluster says
 
