@@ -286,6 +286,18 @@ CASES = (
         words=("cuda-crt-13-0 is version 13.0.48-1",),
     ),
     Case("toolkit.not_held", put("toolkit", "packages", "cuda-nvcc-13-0", held=False), words=("cuda-nvcc-13-0 is",)),
+    Case(
+        "toolkit.packages_missing",
+        nothing,
+        wishes=hosts.wishes(cuda_toolkit_extra_packages=["x"], cuda_toolkit_beside_compiler=["libcurand-dev"]),
+        words=("libcurand-dev-13-0 is not installed", "cuda_toolkit_extra_packages"),
+    ),
+    Case(
+        "toolkit.version_differs",
+        put("toolkit", wished={"cuda-nvcc-13-0": "13.0.88-1"}),
+        wishes=hosts.wishes(cuda_toolkit_versions={"cuda-nvcc-13-0": "13.0.48-1", "cuda-nvcc-12-8": "12.8.61-1"}),
+        words=("cuda-nvcc-13-0 is version 13.0.88-1, and 13.0.48-1 is wanted",),
+    ),
     Case("toolkit.drivers_not_blocked", put("toolkit", drivers_blocked=False)),
     Case("compiler.ok", nothing, words=("12.2.0", "13.0.88")),
     Case("compiler.not_needed", nothing, host=hosts.runfile),
