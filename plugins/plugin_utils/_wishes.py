@@ -108,6 +108,7 @@ def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:
     toolkit_names = [toolkit.get(name) or [] for name in ("beside_compiler", "versions", "build_packages")]
     return {
         "packages": desired["bootstrap"].get("packages") or [],
+        "apt_mirror": desired["bootstrap"].get("apt_mirror"),
         "environment_path": environment.get("path"),
         "mirror": repository.get("mirror"),
         "toolkit_packages": [name for names in toolkit_names for name in names],
