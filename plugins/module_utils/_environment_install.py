@@ -28,6 +28,7 @@ from ._environment_plan import Plan, Torch, moved, normalise
 from ._observe import distributions, torch
 from ._observe.host import Host
 from ._pip_errors import explain
+from ._pip_sources import Sources
 from ._run_limited import run_limited
 
 CONSTRAINTS = "constraints.txt"
@@ -47,9 +48,7 @@ class Settings:
     """Where packages come from and how long it may take. ``timeout`` in seconds for the whole installation."""
 
     installer: str = "pip"
-    index_url: str | None = None
-    extra_index_urls: tuple[str, ...] = ()
-    find_links: tuple[str, ...] = ()
+    sources: Sources = Sources()
     constraints: tuple[str, ...] = ()
     ca_bundle: str | None = None
     timeout: int = 3600
@@ -205,12 +204,13 @@ class Environment:
         """Pin everything for whoever calls pip in this environment later, and tell it where packages come from."""
         own = {normalise(re.split(r"[\s=<>!~\[;@]", one, maxsplit=1)[0]) for one in self.settings.constraints}
         pins = [f"{name}=={version}" for name, version in sorted(after.items()) if name not in own]
+        sources = self.settings.sources
         lines = {"constraint": f"{self.path}/{CONSTRAINTS}", "cert": self.settings.ca_bundle}
         settings = [f"{name} = {value}" for name, value in lines.items() if value]
         for name, values in (
-            ("index-url", [self.settings.index_url] if self.settings.index_url else []),
-            ("extra-index-url", self.settings.extra_index_urls),
-            ("find-links", self.settings.find_links),
+            ("index-url", [sources.index_url] if sources.index_url else []),
+            ("extra-index-url", sources.extra_index_urls),
+            ("find-links", sources.find_links),
         ):
             if values:
                 settings.append(f"{name} =" + "".join(f"\n    {value}" for value in values))
@@ -237,21 +237,20 @@ class Environment:
             *(("--cert", self.settings.ca_bundle) if self.settings.ca_bundle else ()),
         ]
 
-    def _sources(self) -> list[str]:
-        words = ["--index-url", self.settings.index_url] if self.settings.index_url else []
-        for url in self.settings.extra_index_urls:
-            words += ["--extra-index-url", url]
-        for link in self.settings.find_links:
-            words += ["--find-links", link]
-        return words
-
     def _pip_install(self, requirements: list[str]) -> list[str]:
         # Without a cache: the wheels of torch would lie on the disk a second time.
-        options = ["--no-cache-dir", "--progress-bar", "off", *self._sources()]
+        options = ["--no-cache-dir", "--progress-bar", "off", *self.settings.sources.arguments()]
         return [self.python, "-m", "pip", *self._pip_options(), "install", *options, *requirements]
 
     def _uv_install(self, requirements: list[str]) -> list[str]:
-        options = ["--no-cache", "--python", self.python, "--index-strategy", "unsafe-best-match", *self._sources()]
+        options = [
+            "--no-cache",
+            "--python",
+            self.python,
+            "--index-strategy",
+            "unsafe-best-match",
+            *self.settings.sources.arguments(),
+        ]
         uv = f"{self.path}/bin/uv"
         options += ["--constraint", f"{self.path}/{CONSTRAINTS}.now"]
         return [uv, "--no-progress", "--color", "never", "--no-config", "pip", "install", *options, *requirements]
@@ -268,6 +267,7 @@ class Environment:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TMPDIR": temporary}
         # This replaces the constraint in pip.conf, which pins what a changed wish may move.
         environment.update({"PIP_CONSTRAINT": constraints, "PYTHONNOUSERSITE": "1"})
+        environment.update({**self.settings.sources.pip_variables(), **self.settings.sources.uv_variables()})
         if self.settings.ca_bundle:
             environment["SSL_CERT_FILE"] = self.settings.ca_bundle
         log_before = _size(self.settings.log_path)

@@ -58,7 +58,12 @@ def sources(host: Host) -> str:
 
 @pytest.mark.parametrize(
     "mirror",
-    ["http://mirror.example", "http://me:p+w@mirror.example:8080/a/", "http://ftp.de.debian.org", "http://x/deb.debian"],
+    [
+        "http://mirror.example",
+        "http://me:p+w@mirror.example:8080/a/",
+        "http://ftp.de.debian.org",
+        "http://x/deb.debian",
+    ],
 )
 def test_a_mirror_takes_the_place_of_all_and_then_nothing_is_left_to_do(container: Host, mirror: str) -> None:
     wanted = mirror.rstrip("/")

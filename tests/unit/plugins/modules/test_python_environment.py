@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _environment_install
 from ansible_collections.proxmox_gpu.training.plugins.modules import python_environment
 from tests.tiny_wheels import make_index
 
@@ -197,6 +198,31 @@ def test_an_installation_that_was_interrupted_is_finished(machine: Machine, left
     assert (machine.site_packages / "torch-2.14.1.dist-info" / "RECORD").exists()
     assert not (machine.site_packages / "~riton").exists()
     assert machine.run(packages=WISHES)["changed"] is False
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_login_in_an_address_is_no_argument_of_the_installer(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, installer: str
+) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    def record(command: list[str], environment: dict[str, str], *_more: Any, **_options: Any) -> tuple[int, str]:
+        started.append((command, environment))
+        return 1, ""
+
+    monkeypatch.setattr(_environment_install, "run_limited", record)
+    (machine.site_packages / "uv-0.9.dist-info").mkdir()
+    (machine.site_packages / "uv-0.9.dist-info" / "METADATA").write_text("Name: uv\nVersion: 0.9\n")
+    (machine.site_packages / "uv-0.9.dist-info" / "RECORD").write_text("")
+    address, page = "https://me:secret@index.lan/simple", "https://me:secret@pages.lan/"
+    more = {"index_url": address, "extra_index_urls": [address], "find_links": [page, "/srv/a folder"]}
+    machine.run(status=1, packages={**WISHES, "flash-linear-attention": ""}, installer=installer, **more)
+    [(command, environment)] = started
+    assert installer in " ".join(command[:3])
+    assert "secret" not in " ".join(command)
+    assert "/srv/a folder" in command
+    given = [environment[f"{installer.upper()}_{name}"] for name in ("INDEX_URL", "EXTRA_INDEX_URL", "FIND_LINKS")]
+    assert given == [address, address, page]
 
 
 def test_an_environment_without_pip_gets_one(machine: Machine) -> None:
