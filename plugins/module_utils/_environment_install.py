@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import _whole_file
 from ._environment_plan import Plan, Torch, moved, normalise
 from ._observe import distributions, torch
 from ._observe.host import Host
@@ -91,7 +92,7 @@ class Environment:
 
     def unfinished(self) -> bool:
         """Whether an installation by this module was interrupted."""
-        return (Host().read_json(f"{self.path}/{torch.STAMP}") or {}).get("state") == "making"
+        return torch.making(Host(), self.path)
 
     def _site_packages(self) -> list[str]:
         return distributions.folders(Host(), self.path, self.python)[:1]
@@ -112,8 +113,7 @@ class Environment:
         """Carry out the plan; the distributions that are there afterwards."""
         if plan.installs_torch:
             self._check_disk()
-        with self._locked():
-            self._stamp("making")
+        with self._locked(), self._stamped():
             # Emptied, not removed: where an owner of its own installs, the folder is root's.
             with contextlib.suppress(FileNotFoundError):
                 os.truncate(self.settings.log_path, 0)
@@ -129,7 +129,6 @@ class Environment:
             after, _torch = self.observe()
             self._compare(before, after, plan)
             self._keep(after)
-            self._stamp("made")
         return after
 
     def _check_disk(self) -> None:
@@ -161,11 +160,30 @@ class Environment:
                     time.sleep(2)
             yield
 
-    def _stamp(self, state: str) -> None:
-        temporary = f"{self.path}/{torch.STAMP}.new"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({"schema": 1, "state": state}, file)
-        os.replace(temporary, f"{self.path}/{torch.STAMP}")
+    @contextlib.contextmanager
+    def _stamped(self) -> Iterator[None]:
+        """Say that an installation began, and that it came to its end. One that was refused before it changed anything
+        leaves what was said before."""
+        stamp = f"{self.path}/{torch.STAMP}"
+        earlier, places = Host().read(stamp), self._places()
+        self._stamp(stamp, "making")
+        try:
+            yield
+        except Refused:
+            if self._places() == places and earlier is None:
+                os.unlink(stamp)
+            elif self._places() == places:
+                _whole_file.replace(stamp, str(earlier), 0o644)
+            raise
+        self._stamp(stamp, "made")
+
+    def _places(self) -> dict[str, int]:
+        """When something was last put into the environment or taken out: whatever pip installs has metadata there."""
+        return {folder: os.stat(folder).st_mtime_ns for folder in self._site_packages()}
+
+    @staticmethod
+    def _stamp(path: str, state: str) -> None:
+        _whole_file.replace(path, json.dumps({"schema": 1, "state": state}), 0o644)
 
     def _make(self) -> None:
         """The environment itself, with pip in it; one that was interrupted is finished."""

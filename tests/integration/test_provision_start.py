@@ -21,7 +21,9 @@ def test_without_a_gpu_and_without_targets_it_ends_before_torch(places: Box) -> 
     container = places.container(248).fresh()
     for bare in (True, False):
         result = places.run_playbook(PLAYBOOK, container.host, {"cuda_extensions_gpu_targets": []})
-        assert "no GPU in this container to compile for; set cuda_extensions_gpu_targets" in result.failures()[-1].message
+        assert (
+            "no GPU in this container to compile for; set cuda_extensions_gpu_targets" in result.failures()[-1].message
+        )
         assert not [one for one in result.tasks if one.task == TORCH]
         assert (result.changed(container.host) > 0) is bare
     assert not container.exists("/opt/training")

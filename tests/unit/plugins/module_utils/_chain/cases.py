@@ -162,6 +162,7 @@ CASES = (
         put("torch", astray=[{"file": "/etc/environment", "name": "PYTHONPATH", "value": "/srv/old", "holds": "fla"}]),
         words=("/etc/environment sets PYTHONPATH to /srv/old", "takes fla from there"),
     ),
+    Case("torch.not_finished", put("torch", making=True), words=("/opt/training", "constraints.txt")),
     Case("torch.half_installed", put("torch", problem="two versions"), words=("two versions",)),
     Case("torch.cpu_build", put("torch", version="2.14.1+cpu", cuda=None), words=("CPU build",)),
     Case("torch.rocm_build", put("torch", version="2.14.1+rocm7", cuda=None, hip="7.0"), words=("ROCm",)),
