@@ -161,14 +161,15 @@ def test_what_is_set_later_is_done_and_a_second_series_by_hand_is_left_alone(box
     assert (again.sentence, again.changed) == ("", 0)
     assert "Plan the packages" not in again.result.output
     assert "12-8" not in container.run("apt-mark showhold")
-    wish = {
-        "cuda_toolkit_versions": {"cuda-nvcc-13-0": "13.0.48-1"},
-        "cuda_toolkit_extra_packages": ["libcurand-dev"],
-    }
-    outcome = role_runs.run_one(ROLE, container, wish)
-    assert outcome.sentence == ""
-    assert container.run("dpkg-query -W -f '${Version}' cuda-nvcc-13-0") == "13.0.48-1"
-    assert {"cuda-nvcc-13-0", "libcurand-dev-13-0"} <= set(container.run("apt-mark showhold").split())
+    # The second version is not the pinned one.
+    for version in ("13.0.0.19-1", "13.1.1.3-1"):
+        wish = {
+            "cuda_toolkit_versions": {"libcublas-dev-13-0": version},
+            "cuda_toolkit_extra_packages": ["libcublas-dev", "libcurand-dev"],
+        }
+        assert role_runs.run_one(ROLE, container, wish).sentence == ""
+        assert container.run("dpkg-query -W -f '${Version}' libcublas-dev-13-0") == version
+        assert {"libcublas-dev-13-0", "libcurand-dev-13-0"} <= set(container.run("apt-mark showhold").split())
     finished = role_runs.run_one(ROLE, container, wish)
     assert (finished.sentence, finished.changed) == ("", 0)
     assert "Plan the packages" not in finished.result.output
