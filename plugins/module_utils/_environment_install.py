@@ -13,18 +13,16 @@ orphaned pip still holds when whoever started it is gone.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from . import _whole_file
+from . import _lock, _whole_file
 from ._environment_plan import Plan, Torch, moved, normalise
 from ._observe import distributions, torch
 from ._observe.host import Host
@@ -149,15 +147,8 @@ class Environment:
         os.makedirs(self.path, exist_ok=True)
         with open(f"{self.path}/{LOCK}", "a", encoding="utf-8") as self._lock:
             os.set_inheritable(self._lock.fileno(), True)
-            give_up = time.monotonic() + self.settings.timeout
-            while True:
-                try:
-                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() >= give_up:
-                        raise Refused(f"another installation into {self.path} is still running; wait for it") from None
-                    time.sleep(2)
+            if not _lock.acquired(self._lock, self.settings.timeout):
+                raise Refused(f"another installation into {self.path} is still running; wait for it")
             yield
 
     @contextlib.contextmanager

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 import typing as t
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils import _build_run, _extension_source, _wheelhouse
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import (
+    _build_run,
+    _extension_source,
+    _lock,
+    _wheelhouse,
+)
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel, choose, read_limits
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain import nvcc as choice
@@ -345,17 +349,9 @@ class Job:
         """Wait until no other run works on this extension. The lock goes with its process, however that ends."""
         os.makedirs(self.state, mode=0o755, exist_ok=True)
         with open(os.path.join(self.state, f"{self.wish.description.name}.lock"), "a", encoding="utf-8") as lock:
-            started = time.monotonic()
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() - started > self.wish.lock_timeout:
-                        limit = f"{self.wish.lock_timeout:.0f} seconds"
-                        sentence = f"{self.wish.what}: another build of it did not end within {limit}"
-                        raise JobError("locked", sentence) from None
-                    time.sleep(1.0)
+            if not _lock.acquired(lock, self.wish.lock_timeout):
+                limit = f"{self.wish.lock_timeout:.0f} seconds"
+                raise JobError("locked", f"{self.wish.what}: another build of it did not end within {limit}")
             yield
 
 
