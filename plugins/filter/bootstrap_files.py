@@ -43,13 +43,15 @@ RETURN = r"""
 _value:
   description:
     - A dictionary with C(certificates), a dictionary of texts by file name, C(empty), the files without a certificate,
-      and C(apt_proxy), the text of apt's configuration, which is empty if there is no proxy.
+      C(apt_proxy), the text of apt's configuration, which is empty if there is no proxy, and C(distribution_hosts), an
+      expression for the addresses that a mirror takes the place of.
   type: dict
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.base import DISTRIBUTION_HOSTS
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils._bootstrap_files import apt_proxy, certificates
 
 
@@ -60,6 +62,7 @@ def bootstrap_files(
         "certificates": certificates(paths),
         "empty": [path for path in paths if not certificates([path])],
         "apt_proxy": apt_proxy(http_proxy, https_proxy, no_proxy),
+        "distribution_hosts": DISTRIBUTION_HOSTS,
     }
 
 

@@ -13,21 +13,21 @@ orphaned pip still holds when whoever started it is gone.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import shutil
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from . import _lock, _whole_file
 from ._environment_plan import Plan, Torch, moved, normalise
 from ._observe import distributions, torch
 from ._observe.host import Host
 from ._pip_errors import explain
+from ._pip_sources import Sources
 from ._run_limited import run_limited
 
 CONSTRAINTS = "constraints.txt"
@@ -47,9 +47,7 @@ class Settings:
     """Where packages come from and how long it may take. ``timeout`` in seconds for the whole installation."""
 
     installer: str = "pip"
-    index_url: str | None = None
-    extra_index_urls: tuple[str, ...] = ()
-    find_links: tuple[str, ...] = ()
+    sources: Sources = Sources()
     constraints: tuple[str, ...] = ()
     ca_bundle: str | None = None
     timeout: int = 3600
@@ -92,7 +90,7 @@ class Environment:
 
     def unfinished(self) -> bool:
         """Whether an installation by this module was interrupted."""
-        return (Host().read_json(f"{self.path}/{torch.STAMP}") or {}).get("state") == "making"
+        return torch.making(Host(), self.path)
 
     def _site_packages(self) -> list[str]:
         return distributions.folders(Host(), self.path, self.python)[:1]
@@ -113,8 +111,7 @@ class Environment:
         """Carry out the plan; the distributions that are there afterwards."""
         if plan.installs_torch:
             self._check_disk()
-        with self._locked():
-            self._stamp("making")
+        with self._locked(), self._stamped():
             # Emptied, not removed: where an owner of its own installs, the folder is root's.
             with contextlib.suppress(FileNotFoundError):
                 os.truncate(self.settings.log_path, 0)
@@ -130,7 +127,6 @@ class Environment:
             after, _torch = self.observe()
             self._compare(before, after, plan)
             self._keep(after)
-            self._stamp("made")
         return after
 
     def _check_disk(self) -> None:
@@ -151,22 +147,34 @@ class Environment:
         os.makedirs(self.path, exist_ok=True)
         with open(f"{self.path}/{LOCK}", "a", encoding="utf-8") as self._lock:
             os.set_inheritable(self._lock.fileno(), True)
-            give_up = time.monotonic() + self.settings.timeout
-            while True:
-                try:
-                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() >= give_up:
-                        raise Refused(f"another installation into {self.path} is still running; wait for it") from None
-                    time.sleep(2)
+            if not _lock.acquired(self._lock, self.settings.timeout):
+                raise Refused(f"another installation into {self.path} is still running; wait for it")
             yield
 
-    def _stamp(self, state: str) -> None:
-        temporary = f"{self.path}/{torch.STAMP}.new"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({"schema": 1, "state": state}, file)
-        os.replace(temporary, f"{self.path}/{torch.STAMP}")
+    @contextlib.contextmanager
+    def _stamped(self) -> Iterator[None]:
+        """Say that an installation began, and that it came to its end. One that was refused before it changed anything
+        leaves what was said before."""
+        stamp = f"{self.path}/{torch.STAMP}"
+        earlier, places = Host().read(stamp), self._places()
+        self._stamp(stamp, "making")
+        try:
+            yield
+        except Refused:
+            if self._places() == places and earlier is None:
+                os.unlink(stamp)
+            elif self._places() == places:
+                _whole_file.replace(stamp, str(earlier), 0o644)
+            raise
+        self._stamp(stamp, "made")
+
+    def _places(self) -> dict[str, int]:
+        """When something was last put into the environment or taken out: whatever pip installs has metadata there."""
+        return {folder: os.stat(folder).st_mtime_ns for folder in self._site_packages()}
+
+    @staticmethod
+    def _stamp(path: str, state: str) -> None:
+        _whole_file.replace(path, json.dumps({"schema": 1, "state": state}), 0o644)
 
     def _make(self) -> None:
         """The environment itself, with pip in it; one that was interrupted is finished."""
@@ -205,12 +213,13 @@ class Environment:
         """Pin everything for whoever calls pip in this environment later, and tell it where packages come from."""
         own = {normalise(re.split(r"[\s=<>!~\[;@]", one, maxsplit=1)[0]) for one in self.settings.constraints}
         pins = [f"{name}=={version}" for name, version in sorted(after.items()) if name not in own]
+        sources = self.settings.sources
         lines = {"constraint": f"{self.path}/{CONSTRAINTS}", "cert": self.settings.ca_bundle}
         settings = [f"{name} = {value}" for name, value in lines.items() if value]
         for name, values in (
-            ("index-url", [self.settings.index_url] if self.settings.index_url else []),
-            ("extra-index-url", self.settings.extra_index_urls),
-            ("find-links", self.settings.find_links),
+            ("index-url", [sources.index_url] if sources.index_url else []),
+            ("extra-index-url", sources.extra_index_urls),
+            ("find-links", sources.find_links),
         ):
             if values:
                 settings.append(f"{name} =" + "".join(f"\n    {value}" for value in values))
@@ -237,21 +246,20 @@ class Environment:
             *(("--cert", self.settings.ca_bundle) if self.settings.ca_bundle else ()),
         ]
 
-    def _sources(self) -> list[str]:
-        words = ["--index-url", self.settings.index_url] if self.settings.index_url else []
-        for url in self.settings.extra_index_urls:
-            words += ["--extra-index-url", url]
-        for link in self.settings.find_links:
-            words += ["--find-links", link]
-        return words
-
     def _pip_install(self, requirements: list[str]) -> list[str]:
         # Without a cache: the wheels of torch would lie on the disk a second time.
-        options = ["--no-cache-dir", "--progress-bar", "off", *self._sources()]
+        options = ["--no-cache-dir", "--progress-bar", "off", *self.settings.sources.arguments()]
         return [self.python, "-m", "pip", *self._pip_options(), "install", *options, *requirements]
 
     def _uv_install(self, requirements: list[str]) -> list[str]:
-        options = ["--no-cache", "--python", self.python, "--index-strategy", "unsafe-best-match", *self._sources()]
+        options = [
+            "--no-cache",
+            "--python",
+            self.python,
+            "--index-strategy",
+            "unsafe-best-match",
+            *self.settings.sources.arguments(),
+        ]
         uv = f"{self.path}/bin/uv"
         options += ["--constraint", f"{self.path}/{CONSTRAINTS}.now"]
         return [uv, "--no-progress", "--color", "never", "--no-config", "pip", "install", *options, *requirements]
@@ -268,6 +276,7 @@ class Environment:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TMPDIR": temporary}
         # This replaces the constraint in pip.conf, which pins what a changed wish may move.
         environment.update({"PIP_CONSTRAINT": constraints, "PYTHONNOUSERSITE": "1"})
+        environment.update({**self.settings.sources.pip_variables(), **self.settings.sources.uv_variables()})
         if self.settings.ca_bundle:
             environment["SSL_CERT_FILE"] = self.settings.ca_bundle
         log_before = _size(self.settings.log_path)

@@ -13,14 +13,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import shutil
 import tempfile
 import time
 import typing as t
 
-from ansible_collections.proxmox_gpu.training.plugins.module_utils import _build_run, _extension_source, _wheelhouse
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import (
+    _build_run,
+    _extension_source,
+    _lock,
+    _wheelhouse,
+)
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, Cause, classify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_jobs import Parallel, choose, read_limits
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain import nvcc as choice
@@ -36,7 +40,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_ch
     wrong_modules,
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, State, Wish
-from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import compiler, distributions
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import base, compiler, distributions
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import toolkit as toolkit_facts
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import (
@@ -112,7 +116,9 @@ class Job:
     def _new_wheel(self, folder: str) -> tuple[str, str]:
         self._check_room()
         if self.wish.prebuilt:
-            wheel = _extension_source.prebuilt(self.wish.what, self.wish.prebuilt, self.wish.sha256, folder)
+            wheel = _extension_source.prebuilt(
+                self.wish.what, self.wish.prebuilt, self.wish.sha256, folder, ca_bundle=self.wish.ca_bundle
+            )
             self._check_wheel(wheel, folder)
             key, origin = self.there.key(self.wish.sha256 or ""), f"prebuilt, from {self.wish.prebuilt}"
             wheel = stamp(wheel, key, {"prebuilt": self.wish.prebuilt}, _made(folder, "stamped"))
@@ -146,7 +152,7 @@ class Job:
             self._facts(1, read_limits().memory_limit),
             self.wish.description,
             self.wish.version,
-            self.wish.pip_options,
+            self.wish.sources,
             environment,
             place,
             self.log,
@@ -322,14 +328,15 @@ class Job:
             raise BuildError(Cause("no_space", sentence, ""))
 
     def _environment(self, folder: str, network: bool = False) -> dict[str, str]:
-        """The build's environment. With ``network`` the caller's proxies and the system's CA bundle are in it."""
+        """The build's environment; with ``network`` the caller's proxies and the CA bundle, or the system's, too."""
         variables: dict[str, str] = {}
         if network:
             names = ("http_proxy", "https_proxy", "no_proxy", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
             variables = {name: value for name, value in os.environ.items() if name in names or name.lower() in names}
-            bundle = "/etc/ssl/certs/ca-certificates.crt"
-            if os.path.exists(bundle):
-                variables.setdefault("PIP_CERT", bundle)
+            if self.wish.ca_bundle:
+                variables["PIP_CERT"] = self.wish.ca_bundle
+            elif os.path.exists(base.CA_BUNDLE):
+                variables.setdefault("PIP_CERT", base.CA_BUNDLE)
         return _build_run.build_environment(self.torch["python"], self._facts(1, None).cuda_home, folder, variables)
 
     def _rotate_log(self) -> None:
@@ -342,17 +349,9 @@ class Job:
         """Wait until no other run works on this extension. The lock goes with its process, however that ends."""
         os.makedirs(self.state, mode=0o755, exist_ok=True)
         with open(os.path.join(self.state, f"{self.wish.description.name}.lock"), "a", encoding="utf-8") as lock:
-            started = time.monotonic()
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() - started > self.wish.lock_timeout:
-                        limit = f"{self.wish.lock_timeout:.0f} seconds"
-                        sentence = f"{self.wish.what}: another build of it did not end within {limit}"
-                        raise JobError("locked", sentence) from None
-                    time.sleep(1.0)
+            if not _lock.acquired(lock, self.wish.lock_timeout):
+                limit = f"{self.wish.lock_timeout:.0f} seconds"
+                raise JobError("locked", f"{self.wish.what}: another build of it did not end within {limit}")
             yield
 
 

@@ -21,6 +21,7 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build, classify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import read_log, run_logged
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._pip_sources import Sources
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import plain_name, sha256
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import normalise_name
 
@@ -39,7 +40,7 @@ def fetch(
     build: Build,
     description: Description,
     version: str,
-    options: t.Sequence[str],
+    sources: Sources,
     environment: t.Mapping[str, str],
     folder: str,
     log: str,
@@ -51,10 +52,11 @@ def fetch(
     (no isolation: an isolated one would fetch a torch of its own), and the setup is told to compile nothing.
     """
     command = [build.python, "-m", "pip", "download", "--no-deps", "--no-build-isolation", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--no-binary", description.name, "--dest", folder, *options]
+    command += ["--disable-pip-version-check", "--no-binary", description.name, "--dest", folder]
+    command += sources.arguments()
     finished = run_logged(
         [*command, f"{description.name}=={version}"],
-        {**environment, **description.variables, **description.skip_variables},
+        {**environment, **sources.pip_variables(), **description.variables, **description.skip_variables},
         folder,
         log,
         timeout,
@@ -72,14 +74,16 @@ def fetch(
     return os.path.join(folder, archives[0])
 
 
-def prebuilt(what: str, place: str, expected: str | None, folder: str, timeout: float = 900.0) -> str:
+def prebuilt(
+    what: str, place: str, expected: str | None, folder: str, timeout: float = 900.0, ca_bundle: str | None = None
+) -> str:
     """Somebody else's wheel, from a path or an address, into ``folder``; its path. The checksum is not optional."""
     if not expected:
         raise SourceError("checksum", f"{what}: a prebuilt wheel needs its sha256 beside it in cuda_extensions_wanted")
     raw = os.path.join(folder, "prebuilt.whl")
     try:
         if "://" in place:
-            with open_url(place, timeout=30) as answer, open(raw, "wb") as stream:
+            with open_url(place, timeout=30, ca_path=ca_bundle) as answer, open(raw, "wb") as stream:
                 deadline = time.monotonic() + timeout
                 for block in iter(lambda: answer.read(1 << 20), b""):
                     stream.write(block)

@@ -20,6 +20,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_ca
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import base, extensions
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import torch as torch_facts
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._pip_sources import Sources
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError, sha256
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import (
     WheelKey,
@@ -41,7 +42,7 @@ class JobError(Exception):
 class Wish:
     """What is wanted. ``targets``: nvcc's names. ``jobs``: None for as many as fit. ``source``: an archive on this
     machine. ``prebuilt``: somebody else's wheel (a path or an address) in place of a build; ``sha256`` is then its.
-    ``install``: else it is enough that the wheel is in the wheelhouse."""
+    ``install``: else it is enough that the wheel is in the wheelhouse. ``ca_bundle``: whom to trust when fetching."""
 
     description: Description
     version: str
@@ -54,11 +55,12 @@ class Wish:
     tmpdir: str = "/var/tmp"
     wheelhouse: str = "/var/cache/proxmox_gpu/wheelhouse"
     logs: str = LOGS
-    pip_options: tuple[str, ...] = ()
+    sources: Sources = Sources()
     lock_timeout: float = 7200.0
     low_priority: bool = False
     prebuilt: str | None = None
     install: bool = True
+    ca_bundle: str | None = None
 
     @property
     def what(self) -> str:

@@ -19,7 +19,6 @@ one, so a damaged or renamed wheel is never installed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -28,6 +27,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _lock
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import write_json
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError, sha256, verify
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import WheelKey
@@ -178,23 +178,18 @@ def turn(
     os.makedirs(place, mode=0o755, exist_ok=True)
     path = os.path.join(place, f"{set_of(key)}--{key.package}-{key.version}")
     with open(path, "a+", encoding="utf-8") as lock:
-        started = time.monotonic()
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                lock.seek(0)
-                holder = lock.read().strip() or "another builder"
-                if time.monotonic() - started > limit:
-                    text = f"{key.package} {key.version}: {holder} builds this wheel and was not done after"
-                    raise Busy(f"{text} {limit:.0f} seconds") from None
-                on_wait(holder)
-                time.sleep(1.0)
+        if not _lock.acquired(lock, limit, lambda: on_wait(_holder(lock))):
+            text = f"{key.package} {key.version}: {_holder(lock)} builds this wheel and was not done after"
+            raise Busy(f"{text} {limit:.0f} seconds")
         lock.truncate(0)
         lock.write(f"{who} (process {os.getpid()} on {socket.gethostname()})\n")
         lock.flush()
         yield
+
+
+def _holder(lock: t.TextIO) -> str:
+    lock.seek(0)
+    return lock.read().strip() or "another builder"
 
 
 def prune(

@@ -112,6 +112,11 @@ options:
     type: list
     elements: str
     default: []
+  ca_bundle:
+    description:
+      - File on the target with the authorities that are trusted where something is fetched.
+      - Without it, those that C(PIP_CERT) names, or the system's.
+    type: path
   force:
     description: Build or install even if the right one is installed.
     type: bool
@@ -213,6 +218,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_jo
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import SourceError, local_archive
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_state import JobError, Wish
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._gpu_targets import normalise_targets
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._pip_sources import Sources
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError
 
 ARGUMENTS: dict[str, t.Any] = {
@@ -231,6 +237,7 @@ ARGUMENTS: dict[str, t.Any] = {
     "index_url": {"type": "str"},
     "extra_index_urls": {"type": "list", "elements": "str", "default": []},
     "find_links": {"type": "list", "elements": "str", "default": []},
+    "ca_bundle": {"type": "path"},
     "force": {"type": "bool", "default": False},
     "shared_wheelhouse": {"type": "str"},  # for the action plugin
     "shared_wheelhouse_timeout": {"type": "int", "default": 7200},
@@ -253,9 +260,6 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
             f"{description.name}: no GPU target is given and there is no GPU here to take it from; set"
             " cuda_extensions_gpu_targets to the compute capability of your GPUs (9.0 for an H200)",
         )
-    options = ["--index-url", params["index_url"]] if params["index_url"] else []
-    options += [item for url in params["extra_index_urls"] for item in ("--extra-index-url", url)]
-    options += [item for place in params["find_links"] for item in ("--find-links", place)]
     return Wish(
         description,
         params["version"],
@@ -268,11 +272,12 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
         params["tmpdir"],
         params["wheelhouse"],
         params["log_path"],
-        tuple(options),
+        Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"])),
         params["timeout"] + 600.0,
         params["low_priority"],
         params["wheel"],
         params["state"] == "installed",
+        params["ca_bundle"],
     )
 
 

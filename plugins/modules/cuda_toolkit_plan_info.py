@@ -133,6 +133,7 @@ install:
 members:
   description:
     - The packages of the series after the installation, with exact versions. They are what gets pinned and held.
+    - Those that somebody else installed of it are among them, packages of other series are not.
   returned: when there is a plan
   type: dict
   sample: {cuda-nvcc-13-0: 13.0.88-1}
@@ -163,6 +164,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.tables
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.versions import major
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import math_headers_wanted
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host, Output
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.toolkit import TOOLKIT_NAME
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._toolkit_plan import PlanError
 
 DEPENDENCIES_ONLY = [
@@ -268,7 +270,9 @@ def plan(wish: dict[str, t.Any], host: Host, apt: Apt, result: dict[str, t.Any])
     _toolkit_plan.check_simulation(simulation)
     result["install"] = [{"name": n, "version": new, "installed": old} for n, new, old in simulation.installs]
     versions = {**installed, **{name: new for name, new, _old in simulation.installs}}
-    members = _toolkit_plan.toolkit_members(apt.closure(roots), series)
+    # What somebody installed of the same series belongs to the set: moving it alone would take the set apart.
+    of_toolkits = [name for name in installed if TOOLKIT_NAME.match(name)]
+    members = _toolkit_plan.toolkit_members([*apt.closure(roots), *exact, *of_toolkits], series)
     result["members"] = {name: versions[name] for name in members if name in versions}
     held = {name for name, package in host.packages.items() if package.held}
     result["to_hold"] = [name for name in result["members"] if name not in held]

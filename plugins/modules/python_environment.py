@@ -144,6 +144,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._environment_
     Settings,
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._environment_plan import Plan, Wish, plan
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._pip_sources import Sources
 
 
 def shown(path: str, before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
@@ -193,9 +194,7 @@ def main() -> None:
     given = module.params
     settings = Settings(
         installer=given["installer"],
-        index_url=given["index_url"],
-        extra_index_urls=tuple(given["extra_index_urls"]),
-        find_links=tuple(given["find_links"]),
+        sources=Sources(given["index_url"], tuple(given["extra_index_urls"]), tuple(given["find_links"])),
         constraints=tuple(given["constraints"]),
         ca_bundle=given["ca_bundle"],
         timeout=given["timeout"],

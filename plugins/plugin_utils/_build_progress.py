@@ -26,7 +26,8 @@ class Reporter:
         self._written = -quiet
 
     def show(self, status: Mapping[str, Any], seconds: float) -> None:
-        """``status``: what, phase, compiling[], done, total, targets[], estimate; ``seconds``: since the beginning."""
+        """``status``: what, phase, compiling[], done, total, targets[], estimate; ``seconds``: since the beginning.
+        ``what`` may be missing where the phase says it."""
         if not status:
             return
         state = (status.get("phase"), tuple(status.get("compiling") or ()), status.get("done"))
@@ -40,7 +41,7 @@ class Reporter:
 
 def line(status: Mapping[str, Any]) -> str:
     """ "causal-conv1d 1.7.0: compiling causal_conv1d_bwd.cu for sm_90, 3 of 4 sources done"."""
-    text = f"{status.get('what')}: {status.get('phase')}"
+    text = ": ".join(str(status[name]) for name in ("what", "phase") if status.get(name))
     compiling = [str(name) for name in status.get("compiling") or []]
     if compiling:
         text += f" {', '.join(compiling)}"

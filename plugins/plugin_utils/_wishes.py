@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _extension_catalogue, _toolkit_plan
 from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import _bootstrap_files
 
 #: Roles whose variables are wishes. One that this release does not have yet is skipped.
@@ -50,7 +51,8 @@ def wishes(
 ) -> dict[str, Any]:
     """{role: {variable without the role's prefix: value}, "explicit": [names that were set]}.
 
-    The bootstrap role's also have "files", what it puts into the container by these variables.
+    The bootstrap role's also have "files", what it puts into the container by these variables, and those of
+    cuda_toolkit "beside_compiler", the packages that they ask for beside the compiler.
 
     variables: all that Ansible knows for the host.  template: renders a value with the variables it is given; what it
     raises goes through, because a variable that cannot be rendered is the person's mistake.
@@ -66,6 +68,7 @@ def wishes(
             if name.startswith(prefix)
         }
     desired["bootstrap"]["files"] = bootstrap_files(desired["bootstrap"])
+    desired["cuda_toolkit"]["beside_compiler"] = beside_compiler(desired["cuda_toolkit"], desired["cuda_extensions"])
     names = {name for role in ROLES for name in defaults[role]}
     return {**desired, "explicit": sorted(names & set(variables))}
 
@@ -83,14 +86,32 @@ def bootstrap_files(bootstrap: Mapping[str, Any]) -> dict[str, Any]:
     return {"certificates": certificates, "proxy": _bootstrap_files.apt_proxy(*proxies)}
 
 
+def beside_compiler(toolkit: Mapping[str, Any], extensions: Mapping[str, Any]) -> list[str]:
+    """The toolkit packages that are wanted beside the compiler, most without a series, which the container decides.
+
+    An extension whose description is wrong asks for none: whoever builds it says what is wrong.
+    """
+    math = str(toolkit.get("math_libraries", "auto")).lower()
+    wanted = [item for item in extensions.get("wanted") or [] if isinstance(item, Mapping)]
+    try:
+        needed = math == "true" or (math == "auto" and _extension_catalogue.math_headers_wanted(wanted))
+    except (KeyError, TypeError, ValueError):
+        needed = False
+    return [*(_toolkit_plan.MATH_ROOTS if needed else ()), *map(str, toolkit.get("extra_packages") or [])]
+
+
 def for_module(desired: Mapping[str, Any]) -> dict[str, Any]:
     """What the module in the container must know to look: places and names, and nothing to judge by."""
     environment, repository = desired["torch_environment"], desired["cuda_repository"]
     fast_path, extensions = desired["fast_path"], desired["cuda_extensions"].get("wanted") or []
+    toolkit = desired["cuda_toolkit"]
+    toolkit_names = [toolkit.get(name) or [] for name in ("beside_compiler", "versions", "build_packages")]
     return {
         "packages": desired["bootstrap"].get("packages") or [],
+        "apt_mirror": desired["bootstrap"].get("apt_mirror"),
         "environment_path": environment.get("path"),
         "mirror": repository.get("mirror"),
+        "toolkit_packages": [name for names in toolkit_names for name in names],
         "extensions": [item["name"] if isinstance(item, Mapping) else item for item in extensions],
         "devices": desired["gpu_passthrough"].get("devices") or [],
         "user": fast_path.get("training_user"),

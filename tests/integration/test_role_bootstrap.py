@@ -167,6 +167,18 @@ def ready(places: Box, base: str) -> Container:
     return container
 
 
+def test_a_mirror_that_is_set_later_is_put_into_the_sources(places: Box, base: str) -> None:
+    """The base holds: nothing but this variable differs from what is there."""
+    container = places.container(249).fresh("--from", base)
+    for mirror in ("http://one.invalid/", "http://two.invalid"):
+        wish = {"bootstrap_apt_mirror": mirror}
+        first, second = run_one(ROLE, container, wish), run_one(ROLE, container, wish)
+        assert (first.sentence, first.changed, second.sentence, second.changed) == ("", 1, "", 0)
+    sources = container.run("cat /etc/apt/sources.list /etc/apt/sources.list.d/*")
+    assert "http://two.invalid/" in sources
+    assert "one.invalid" not in sources
+
+
 def hold(container: Container, seconds: float, *locks: str) -> None:
     """Take apt's locks in the container, by a process that ends by itself."""
     container.write("/root/hold.py", HOLD)

@@ -152,6 +152,29 @@ def test_another_nvcc_on_path_and_a_turned_link_do_not_matter(box: Box) -> None:
     assert container.run("bash -lc 'command -v nvcc'") == f"{HOME}/bin/nvcc\n"
 
 
+def test_what_is_set_later_is_done_and_a_second_series_by_hand_is_left_alone(box: Box) -> None:
+    """The chain held before: the variables are compared with what is there, and only our own series must be held."""
+    container = box.container(252).fresh("--from", prepared.snapshot("toolkit"))
+    container.run("apt-get install -y --no-install-recommends cuda-nvcc-12-8 >/dev/null 2>&1", timeout=300)
+    assert role_runs.run_one(ROLE, container).sentence == ""
+    again = role_runs.run_one(ROLE, container)
+    assert (again.sentence, again.changed) == ("", 0)
+    assert "Plan the packages" not in again.result.output
+    assert "12-8" not in container.run("apt-mark showhold")
+    # The second version is not the pinned one.
+    for version in ("13.0.0.19-1", "13.1.1.3-1"):
+        wish = {
+            "cuda_toolkit_versions": {"libcublas-dev-13-0": version},
+            "cuda_toolkit_extra_packages": ["libcublas-dev", "libcurand-dev"],
+        }
+        assert role_runs.run_one(ROLE, container, wish).sentence == ""
+        assert container.run("dpkg-query -W -f '${Version}' libcublas-dev-13-0") == version
+        assert {"libcublas-dev-13-0", "libcurand-dev-13-0"} <= set(container.run("apt-mark showhold").split())
+    finished = role_runs.run_one(ROLE, container, wish)
+    assert (finished.sentence, finished.changed) == ("", 0)
+    assert "Plan the packages" not in finished.result.output
+
+
 # ---- what it says when it cannot
 
 

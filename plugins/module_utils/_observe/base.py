@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from typing import Any
 
 from . import system
-from .host import Host
+from .host import STATE, Host
 
 CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 #: Where role bootstrap puts its own files.
 CERTIFICATES = "/usr/local/share/ca-certificates"
 APT_PROXY = "/etc/apt/apt.conf.d/80proxmox-gpu-proxy"
+#: The mirror that role bootstrap wrote into the sources last.
+APT_MIRROR = f"{STATE}/apt_mirror"
+#: What a mirror takes the place of, as sed -E and Python's re both read it.
+DISTRIBUTION_HOSTS = (
+    r"https?://((deb|security|ftp(\.[a-z]+)?)\.debian\.org"
+    r"|((([a-z]+\.)?archive|security)\.ubuntu|ports\.ubuntu)\.com)"
+)
 DEB_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -37,6 +45,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         "ca_bundle": ca_bundle(host),
         "ca_certificates": [name for name in host.names(CERTIFICATES) if name.startswith("proxmox-gpu-")],
         "apt_proxy": (host.read(APT_PROXY, 1 << 16) or "").rstrip("\n"),
+        "apt_unmirrored": unmirrored(host, str(wishes.get("apt_mirror") or "").rstrip("/")),
         "memory_limit_bytes": memory_limit(host),
         "cpu_limit": cpu_limit(host),
         "disk": disk(host, wishes.get("environment_path") or "/opt"),
@@ -76,6 +85,23 @@ def unfinished(host: Host) -> list[str]:
 def ca_bundle(host: Host) -> dict[str, Any]:
     """usable: at least one certificate is in it."""
     return {"path": CA_BUNDLE, "usable": "BEGIN CERTIFICATE" in (host.read(CA_BUNDLE, 4096) or "")}
+
+
+def unmirrored(host: Host, mirror: str) -> list[str]:
+    """The addresses in apt's sources that a mirror is to take the place of: the distribution's, and the last mirror's.
+
+    Empty where none is wanted. One of them may itself be the wanted mirror.
+    """
+    if not mirror:
+        return []
+    last = (host.read(APT_MIRROR, 4096) or "").strip()
+    end = r"(?=[/\s]|$)"
+    others = [re.escape(last) + end] if last else []
+    pattern = re.compile(f"{re.escape(mirror)}{end}|(?P<other>{'|'.join([*others, DISTRIBUTION_HOSTS])})", re.MULTILINE)
+    folder = "/etc/apt/sources.list"
+    files = [folder, *host.find(f"{folder}.d/*.list"), *host.find(f"{folder}.d/*.sources")]
+    found = [match["other"] for file in files for match in pattern.finditer(host.read(file, 1 << 20) or "")]
+    return sorted({other for other in found if other})
 
 
 def memory_limit(host: Host) -> int | None:

@@ -56,6 +56,7 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
         for name, package in sorted(host.packages.items())
         if package.installed and TOOLKIT_NAME.match(name)
     }
+    asked = {str(name) for name in wishes.get("toolkit_packages") or []}
     nvccs = compilers(host, environment, list(packages))
     homes = cuda_homes(host)
     default = default_nvcc(host, nvccs, homes)
@@ -63,6 +64,12 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     offered = series(host, str(wishes.get("mirror") or ""))
     return {
         "packages": packages,
+        # What the variables name, with a series or without.
+        "wished": {
+            name: package.version
+            for name, package in sorted(host.packages.items())
+            if package.installed and asked & {name, re.sub(r"-\d+-\d+$", "", name)}
+        },
         "drivers": sorted(n for n, package in host.packages.items() if package.installed and DRIVER_NAME.match(n)),
         "nvccs": nvccs,
         "default_nvcc": default,

@@ -47,9 +47,17 @@ def observe(host: Host, wishes: dict[str, Any]) -> dict[str, Any]:
     if folders:
         facts["astray"] = shells.astray(host, folders[0])
     facts["managed"] = host.is_file(f"{path}/{STAMP}")
+    facts["making"] = making(host, path)
     if facts["managed"] and folders:
         facts["lacking"] = distributions.lacking(host, folders[0], facts["distributions"])
     return facts
+
+
+def making(host: Host, path: str) -> bool:
+    """Whether an installation by the module has begun and not come to its end; a stamp that cannot be read says no more
+    than that."""
+    stamp = f"{path}/{STAMP}"
+    return host.is_file(stamp) and (host.read_json(stamp) or {}).get("state") != "made"
 
 
 def interpreter(host: Host, path: str) -> tuple[str | None, dict[str, str] | None]:

@@ -143,7 +143,7 @@ def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
 
 
 def _configuration(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
-    """Certificates that are wanted and missing, and a proxy that is another one; more certificates do no harm."""
+    """Certificates that are wanted and missing (more do no harm), and another proxy or mirror than the wanted one."""
     files = look.wish("bootstrap", "files", {})
     missing = set(files.get("certificates") or []) - set(facts.get("ca_certificates") or [])
     if missing:
@@ -161,6 +161,14 @@ def _configuration(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
             expected=files["proxy"] or "none",
             observed=facts.get("apt_proxy") or "none",
             **words,
+        )
+    if facts.get("apt_unmirrored"):
+        yield CONFIGURATION_DIFFERS.finding(
+            what="package sources are",
+            variables="bootstrap_apt_mirror",
+            evidence="/etc/apt/sources.list",
+            expected=look.wish("bootstrap", "apt_mirror"),
+            observed=facts["apt_unmirrored"],
         )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -146,6 +147,20 @@ NOT_HELD = entry(
     cause="The packages were installed by hand, or the hold was lifted.",
     remedy=REPAIR,
 )
+PACKAGES_MISSING = entry(
+    "toolkit.packages_missing",
+    ABSENT,
+    "{packages} {verb} not installed, and {verb} wanted ({variable}).",
+    cause="The variable was set after the toolkit was installed, or the packages were removed.",
+    remedy=REPAIR,
+)
+VERSION_DIFFERS = entry(
+    "toolkit.version_differs",
+    DRIFTED,
+    "{package} is version {version}, and {wanted} is wanted (cuda_toolkit_versions).",
+    cause="The variable was set after the toolkit was installed, or the package was moved by hand.",
+    remedy=REPAIR,
+)
 DRIVERS_NOT_BLOCKED = entry(
     "toolkit.drivers_not_blocked",
     DRIFTED,
@@ -179,7 +194,7 @@ def judge(look: Look) -> Iterable[Finding]:
     if nvcc is None:
         yield from [*findings, _missing(look, facts, cuda)]
         return
-    findings += [*_compiler(look, cuda, nvcc), *_surroundings(look, facts, nvcc)]
+    findings += [*_compiler(look, cuda, nvcc), *_wished(look, facts, nvcc), *_surroundings(look, facts, nvcc)]
     yield from findings or [_fits(look, cuda, nvcc)]
 
 
@@ -237,12 +252,53 @@ def _compiler(look: Look, cuda: str, nvcc: dict[str, Any]) -> Iterable[Finding]:
         yield INCOMPLETE.finding(home=home_of(nvcc), missing=", ".join(missing), evidence=home_of(nvcc))
 
 
+def _wished(look: Look, facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
+    """What the variables name beside the compiler. A package of another series waits until that series is chosen."""
+    series = str(minor(nvcc["version"])).replace(".", "-")
+    there = facts.get("wished") or {}
+    # A toolkit that was installed by hand has its headers without packages; what somebody asks for by name counts.
+    by_name = nvcc.get("package") or look.explicit(ROLE, "extra_packages") or look.explicit(ROLE, "math_libraries")
+    wanted: dict[str, list[str]] = {
+        "cuda_toolkit_extra_packages, cuda_toolkit_math_libraries": [
+            name if _series_of(name) else f"{name}-{series}" for name in look.wish(ROLE, "beside_compiler", [])
+        ]
+        if by_name
+        else [],
+        "cuda_toolkit_build_packages": look.wish(ROLE, "build_packages", [])
+        if look.explicit(ROLE, "build_packages")
+        else [],
+    }
+    versions = {
+        name: str(version)
+        for name, version in look.wish(ROLE, "versions", {}).items()
+        if version and _series_of(name) in ("", series)
+    }
+    for variable, names in {**wanted, "cuda_toolkit_versions": list(versions)}.items():
+        absent = [name for name in names if name not in there]
+        if absent:
+            verb = "is" if len(absent) == 1 else "are"
+            words = {"packages": ", ".join(absent), "verb": verb, "variable": variable}
+            yield PACKAGES_MISSING.finding(evidence="/var/lib/dpkg/status", **words)
+    for name, version in versions.items():
+        if there.get(name, version) != version:
+            words = {"package": name, "version": there[name], "wanted": version}
+            yield VERSION_DIFFERS.finding(
+                expected=version, observed=there[name], evidence="/var/lib/dpkg/status", **words
+            )
+
+
+def _series_of(name: str) -> str:
+    """ "13-0" of cuda-nvcc-13-0; "" where a name has none."""
+    found = re.search(r"-(\d+-\d+)$", name)
+    return found.group(1) if found else ""
+
+
 def _surroundings(look: Look, facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
     if look.wish(ROLE, "shell_environment", True):
         yield from _by_hand(facts, nvcc)
     if nvcc.get("package"):
         yield from _mixed(facts, nvcc)
-        yield from _packages(look, facts)
+        yield from _packages(look, facts, nvcc["package"])
 
 
 def _by_hand(facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
@@ -282,9 +338,15 @@ def _mixed(facts: dict[str, Any], nvcc: dict[str, Any]) -> Iterable[Finding]:
             return
 
 
-def _packages(look: Look, facts: dict[str, Any]) -> Iterable[Finding]:
+def _packages(look: Look, facts: dict[str, Any], owner: str) -> Iterable[Finding]:
+    """owner: the chosen compiler's package. The packages of its series make one set; others are somebody's own."""
     if look.wish(ROLE, "hold", True):
-        loose = [name for name, package in sorted((facts.get("packages") or {}).items()) if not package.get("held")]
+        series = _series_of(owner)
+        loose = [
+            name
+            for name, package in sorted((facts.get("packages") or {}).items())
+            if not package.get("held") and (name == owner or (series and _series_of(name) == series))
+        ]
         if loose:
             verb = "is" if len(loose) == 1 else "are"
             shown = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")

@@ -63,6 +63,14 @@ HALF_INSTALLED = entry(
     cause="pip was interrupted, or two programs installed into the environment at the same time.",
     remedy=provision(ROLE),
 )
+NOT_FINISHED = entry(
+    "torch.not_finished",
+    BROKEN,
+    "An installation into {path} began and did not come to its end, so what it was to pin (constraints.txt, pip.conf) "
+    "may be missing or old, and the next pip install may move torch.",
+    cause="The installation was killed, the container was stopped, or it failed half-way; or it still runs.",
+    remedy=provision(ROLE),
+)
 CPU_BUILD = entry(
     "torch.cpu_build",
     BROKEN,
@@ -163,6 +171,8 @@ def judge(look: Look) -> Iterable[Finding]:
         *_packages(look, facts, path),
         *_shells(look, facts, path),
     ]
+    if facts.get("making"):
+        findings.append(NOT_FINISHED.finding(path=path, evidence=f"{path}/proxmox_gpu.json"))
     yield from findings or [_fits(look, facts, path)]
 
 

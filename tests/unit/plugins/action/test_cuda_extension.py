@@ -52,7 +52,7 @@ class Container:
 
 
 def output(results: str, status: dict[str, Any] | None = None, alive: bool = False) -> str:
-    return f"{results}\n#status#\n{json.dumps(status) if status else ''}\n#alive#\n{'yes' if alive else ''}\n"
+    return f"{results}\n#progress#\n{json.dumps(status) if status else ''}\n#alive#\n{'yes' if alive else ''}\n"
 
 
 def run(

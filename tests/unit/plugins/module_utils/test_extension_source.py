@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_errors import Build
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_catalogue import Description, Edit, Split
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_source import (
     SourceError,
     check,
+    fetch,
     local_archive,
     prebuilt,
     repair,
@@ -21,6 +23,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._extension_so
     unpack,
     version_in,
 )
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._pip_sources import Sources
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import sha256
 
 EDITED = Description("x", edits=(Edit("setup.py", "-std=c++17", "-std=c++20", "2.13"),))
@@ -112,6 +115,39 @@ def test_an_archive_in_a_folder_needs_no_index(tmp_path: Path, version: str, fou
         (tmp_path / name).write_text("")
     places = ["https://example.org/links", str(tmp_path / "absent"), str(tmp_path)]
     assert local_archive(places, "my-x", version) == (found and str(tmp_path / found))
+
+
+# ---- fetching
+
+PIP = """\
+#!/bin/sh
+tr '\\0' '\\n' < /proc/$$/cmdline > {0}/arguments
+env > {0}/variables
+touch x-1.0.tar.gz
+"""
+
+
+def test_a_login_in_an_index_s_address_is_no_argument_of_pip(tmp_path: Path) -> None:
+    """Everybody on the machine sees the arguments of a process, and nobody but root its environment."""
+    pip, folder = tmp_path / "python", tmp_path / "download"
+    pip.write_text(PIP.format(tmp_path))
+    pip.chmod(0o755)
+    folder.mkdir()
+    build = Build("x 1.0", 1, None, "/tmp", "/usr", str(pip), "2.14.1", "13.0", "13-0")
+    pages = ("https://me:secret@pages.lan/a", "https://pages.lan/b", str(tmp_path / "a folder"))
+    wanted = Sources("https://me:secret@index.lan/simple", ("https://you:secret@more.lan/s", "https://third/s"), pages)
+    variables = {"PIP_CERT": "/srv/ca.pem"}
+    log = str(tmp_path / "log")
+    assert fetch(build, Description("x"), "1.0", wanted, variables, str(folder), log, 20.0).endswith("x-1.0.tar.gz")
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert not [word for word in arguments if "secret" in word]
+    assert arguments[arguments.index("--find-links") + 1] == str(tmp_path / "a folder")
+    given = dict(line.partition("=")[::2] for line in (tmp_path / "variables").read_text().splitlines())
+    assert given["PIP_INDEX_URL"] == "https://me:secret@index.lan/simple"
+    assert given["PIP_EXTRA_INDEX_URL"] == "https://you:secret@more.lan/s https://third/s"
+    assert given["PIP_FIND_LINKS"] == "https://me:secret@pages.lan/a https://pages.lan/b"
+    assert given["PIP_CERT"] == "/srv/ca.pem"
+    assert "secret" not in Path(log).read_text()
 
 
 # ---- splitting

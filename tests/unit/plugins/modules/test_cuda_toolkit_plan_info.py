@@ -93,6 +93,14 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     assert not [asked for asked in host.asked if asked[0] == "apt-get"]
 
 
+def test_what_somebody_installed_of_the_series_belongs_to_the_set_and_another_series_does_not(tmp_path: Path) -> None:
+    stranger = "\nPackage: cuda-libraries-13-0\nStatus: install ok installed\nVersion: 13.0.2-1\n"
+    result, _host = planned(tmp_path, STATUS.replace("hold ok", "install ok") + stranger)
+    assert result["members"]["cuda-libraries-13-0"] == "13.0.2-1"
+    assert "cuda-libraries-13-0" in result["to_hold"]
+    assert not [name for name in result["to_hold"] if name.endswith("-12-8")]
+
+
 def test_a_driver_in_the_plan_is_refused(tmp_path: Path) -> None:
     driver = {("apt-get", "--simulate"): Output(0, PLAN + "Inst nvidia-open (580 NVIDIA CUDA:m [amd64])\n", "")}
     with pytest.raises(PlanError, match="nvidia-open"):

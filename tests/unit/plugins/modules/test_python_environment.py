@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,13 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _environment_install
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._chain.judge import judge
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe import torch
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._observe.host import Host
 from ansible_collections.proxmox_gpu.training.plugins.modules import python_environment
 from tests.tiny_wheels import make_index
+from tests.unit.plugins.module_utils._chain import hosts
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -34,8 +41,8 @@ class Machine:
     def __init__(self, root: Path, wheels: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.path, self.log, self._root, self._wheels, self._capsys = root / "env", root / "log", root, wheels, capsys
 
-    def run(self, status: int = 0, **arguments: Any) -> dict[str, Any]:
-        wanted = {
+    def wanted(self, **arguments: Any) -> dict[str, Any]:
+        return {
             "path": str(self.path),
             "python": sys.executable,
             "torch": "2.14.1",
@@ -44,7 +51,9 @@ class Machine:
             "log_path": str(self.log),
             **arguments,
         }
-        with patch_module_args(wanted), pytest.raises(SystemExit) as ended:
+
+    def run(self, status: int = 0, **arguments: Any) -> dict[str, Any]:
+        with patch_module_args(self.wanted(**arguments)), pytest.raises(SystemExit) as ended:
             python_environment.main()
         result: dict[str, Any] = json.loads(self._capsys.readouterr().out)
         assert ended.value.code == status, result
@@ -197,6 +206,79 @@ def test_an_installation_that_was_interrupted_is_finished(machine: Machine, left
     assert (machine.site_packages / "torch-2.14.1.dist-info" / "RECORD").exists()
     assert not (machine.site_packages / "~riton").exists()
     assert machine.run(packages=WISHES)["changed"] is False
+
+
+KILLED = """\
+import json, os, signal
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.proxmox_gpu.training.plugins.module_utils import _environment_install
+from ansible_collections.proxmox_gpu.training.plugins.modules import python_environment
+
+_environment_install.Environment._keep = lambda self, after: os.kill(os.getpid(), signal.SIGKILL)
+with patch_module_args(json.loads(os.environ["WANTED"])):
+    python_environment.main()
+"""
+
+
+def about_torch(path: Path) -> list[str]:
+    """What the chain says of the environment, with the packages of these tests as the wish."""
+    facts = {**hosts.provisioned(), "torch": torch.observe(Host(), {"environment_path": str(path)})}
+    wishes = hosts.wishes(torch_environment_packages=WISHES)
+    return [found.id for found in judge(wishes, facts) if found.link == "torch"]
+
+
+def test_an_environment_that_was_killed_before_it_was_recorded_does_not_hold_and_is_repaired(machine: Machine) -> None:
+    """kill -9 when all is installed, and the pins for whoever calls pip by hand are not."""
+    (machine.path / "constraints.txt").unlink()
+    shutil.rmtree(machine.site_packages / "einops-0.8.0.dist-info")
+    tree = Path(python_environment.__file__).parents[5]
+    environment = {**os.environ, "WANTED": json.dumps(machine.wanted(packages=WISHES)), "PYTHONPATH": str(tree)}
+    command = [sys.executable, "-c", KILLED]
+    killed = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert machine.versions()["einops"] == "0.8.0"
+    assert about_torch(machine.path) == ["torch.not_finished"]
+    assert machine.run(packages=WISHES)["changed"] is True
+    assert "einops==0.8.0" in (machine.path / "constraints.txt").read_text()
+    assert about_torch(machine.path) == ["torch.ok"]
+    assert machine.run(packages=WISHES)["changed"] is False
+
+
+def test_what_was_refused_before_anything_changed_leaves_a_finished_environment(machine: Machine) -> None:
+    machine.run(status=1, packages={**WISHES, "flash-linear-attention": "0.6.0"})
+    assert about_torch(machine.path) == ["torch.ok"]
+
+
+def test_a_folder_of_strangers_is_left_without_a_stamp(fresh: Machine) -> None:
+    fresh.path.mkdir()
+    (fresh.path / "thesis.tex").touch()
+    fresh.run(status=1)
+    assert not (fresh.path / "proxmox_gpu.json").exists()
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_a_login_in_an_address_is_no_argument_of_the_installer(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, installer: str
+) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    def record(command: list[str], environment: dict[str, str], *_more: Any, **_options: Any) -> tuple[int, str]:
+        started.append((command, environment))
+        return 1, ""
+
+    monkeypatch.setattr(_environment_install, "run_limited", record)
+    (machine.site_packages / "uv-0.9.dist-info").mkdir()
+    (machine.site_packages / "uv-0.9.dist-info" / "METADATA").write_text("Name: uv\nVersion: 0.9\n")
+    (machine.site_packages / "uv-0.9.dist-info" / "RECORD").write_text("")
+    address, page = "https://me:secret@index.lan/simple", "https://me:secret@pages.lan/"
+    more = {"index_url": address, "extra_index_urls": [address], "find_links": [page, "/srv/a folder"]}
+    machine.run(status=1, packages={**WISHES, "flash-linear-attention": ""}, installer=installer, **more)
+    [(command, environment)] = started
+    assert installer in " ".join(command[:3])
+    assert "secret" not in " ".join(command)
+    assert "/srv/a folder" in command
+    given = [environment[f"{installer.upper()}_{name}"] for name in ("INDEX_URL", "EXTRA_INDEX_URL", "FIND_LINKS")]
+    assert given == [address, address, page]
 
 
 def test_an_environment_without_pip_gets_one(machine: Machine) -> None:

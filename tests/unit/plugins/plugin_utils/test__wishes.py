@@ -88,6 +88,24 @@ def test_what_the_module_is_told() -> None:
     assert told["environment_path"] == "/opt/training"
 
 
+MATH = ["libcublas-dev", "libcusparse-dev", "libcusolver-dev"]
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "fields", "wanted"),
+    [
+        ({}, {}, []),
+        ({"math_libraries": "auto"}, {"math_headers": True}, MATH),
+        ({"math_libraries": False}, {"math_headers": True}, []),
+        ({"math_libraries": True, "extra_packages": ["libcurand-dev"]}, {}, [*MATH, "libcurand-dev"]),
+        ({}, {"no_such_field": 1}, []),
+    ],
+)
+def test_packages_beside_the_compiler(toolkit: dict[str, Any], fields: dict[str, Any], wanted: list[str]) -> None:
+    extensions = {"wanted": [{"name": "x", "compiled": ["x"], **fields}]}
+    assert _wishes.beside_compiler(toolkit, extensions) == wanted
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [

@@ -246,6 +246,15 @@ def test_proxy_of_the_container_is_held_against_the_wish() -> None:
     assert "base.configuration_differs" not in failing(judge(wishes, facts))
 
 
+def test_sources_that_do_not_name_the_wanted_mirror_are_told() -> None:
+    facts, wishes = hosts.provisioned(), hosts.wishes(bootstrap_apt_mirror="http://mirror.example")
+    assert "base.configuration_differs" not in failing(judge(wishes, facts))
+    facts["base"]["apt_unmirrored"] = ["http://deb.debian.org"]
+    [found] = [item for item in judge(wishes, facts) if item.id == "base.configuration_differs"]
+    assert (found.expected, found.observed) == ("http://mirror.example", "http://deb.debian.org")
+    assert "package sources are not what the variables say (bootstrap_apt_mirror)" in found.sentence
+
+
 def test_certificates_that_cannot_be_told_are_no_trouble_of_the_container() -> None:
     wishes = hosts.wishes(bootstrap_files={"certificates": None, "proxy": ""})
     assert failing(judge(wishes, hosts.provisioned())) == ["proof.no_gpu"]

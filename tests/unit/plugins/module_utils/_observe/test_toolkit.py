@@ -57,6 +57,17 @@ def test_toolkit_of_packages(machine: Any) -> None:
     assert facts["default_nvcc"]["reason"] == "where /usr/local/cuda points"
 
 
+def test_what_the_variables_name_is_looked_for_with_a_series_or_without(machine: Any) -> None:
+    machine.status(
+        ("libcurand-dev-13-0", "install ok installed", "10.4-1"),
+        ("cuda-nvcc-13-0", "install ok installed", "13.0.88-1"),
+        ("cmake", "install ok half-configured", "3.25"),
+        ("vim", "install ok installed", "9"),
+    )
+    found = observed(machine, toolkit_packages=["libcurand-dev", "cuda-nvcc-13-0", "cmake"])["wished"]
+    assert found == {"libcurand-dev-13-0": "10.4-1", "cuda-nvcc-13-0": "13.0.88-1"}
+
+
 def test_toolkit_by_hand_has_no_package(machine: Any) -> None:
     install(machine, "13.0")
     assert observed(machine)["nvccs"][0]["package"] is None
