@@ -3,10 +3,11 @@
 """pct_exec beside the other ways into a container, on the same work in one run: ``make bench-connection``.
 
 Contestants: ours with the resident runner and without it; the stock ssh plugin into the container's own sshd;
-community.proxmox.proxmox_pct_remote; Mitogen's mitogen_lxc through the node, with Mitogen's own strategy. Each has an
-environment of its own, all the same ansible-core release, with pipelining, and each run begins without an open
-connection or resident process. The node is the testbed's box; its pct is a stand-in with the real one's measured
-start-up of 0.7 s.
+community.proxmox.proxmox_pct_remote; Mitogen's mitogen_lxc through the node, with Mitogen's own strategy; and what is
+no way in but the least that one through lxc-attach can cost, the stock ssh plugin to the node with lxc-attach in front
+of each command. Each has an environment of its own, all the same ansible-core release, with pipelining, and each run
+begins without an open connection or resident process. The node is the testbed's box; its pct is a stand-in with the
+real one's measured start-up of 0.7 s.
 
 The whole takes about 45 minutes. It can be had in pieces: ``ARGUMENTS="playbook --rounds 2"`` measures one work anew,
 ``--more`` adds rounds to what is there. Every single time is kept in build/bench/connection_times.json; the figures
@@ -80,6 +81,8 @@ class Bench:
 
     def take_turns(self, work: str, text: str, number: int) -> None:
         for name, one in self.who.items():
+            if name == ways.BARE and work != "playbook":
+                continue
             if name != ways.REMOTE or number < self.remote_rounds:
                 self.note(f"{work}_seconds: {name}", one.run(text)[0])
 
@@ -221,6 +224,8 @@ def figures_of(times: Times) -> dict[str, float]:
     for name, rival in (("ssh", ways.SSH), ("pct_remote", ways.REMOTE), ("mitogen", ways.MITOGEN)):
         ratio(f"playbook_vs_{name}", f"playbook_seconds: {ways.OURS}", f"playbook_seconds: {rival}")
         ratio(f"playbook_plain_vs_{name}", f"playbook_seconds: {ways.PLAIN}", f"playbook_seconds: {rival}")
+    ratio("playbook_plain_vs_bare", f"playbook_seconds: {ways.PLAIN}", f"playbook_seconds: {ways.BARE}")
+    ratio("playbook_bare_vs_ssh", f"playbook_seconds: {ways.BARE}", f"playbook_seconds: {ways.SSH}")
     for what in ("copy50", "copy500", "fetch50", "fetch500"):
         ratio(f"{what}_vs_raw", f"{what}_seconds: raw", f"{what}_seconds: {ways.OURS}")
     ratio("fleet_wall_vs_one", f"growth_seconds: {SIZES[-1]}", f"growth_seconds: {1:2}")

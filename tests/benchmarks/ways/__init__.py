@@ -21,9 +21,10 @@ RIVALS = BENCH / "rivals"
 VMID = "330"
 FLEET = [str(number) for number in range(400, 450)]
 
-OURS, PLAIN, SSH, MITOGEN, REMOTE = (
+OURS, PLAIN, BARE, SSH, MITOGEN, REMOTE = (
     "pct_exec",
     "pct_exec without runner",
+    "lxc-attach by ssh alone",
     "ssh into the container",
     "mitogen_lxc",
     "proxmox_pct_remote",
@@ -98,9 +99,12 @@ def contestants() -> dict[str, Contestant]:
     rival = {name: _installed(name) for name in PACKAGES}
     strategies = next((rival[MITOGEN] / "lib").glob("python3.*")) / "site-packages/ansible_mitogen/plugins/strategy"
     stock = {"ANSIBLE_STRATEGY": "mitogen_linear", "ANSIBLE_STRATEGY_PLUGINS": str(strategies)}
+    plugins = Path(__file__).with_name("connection_plugins")
+    bare = {"ANSIBLE_CONNECTION_PLUGINS": str(plugins), "BENCH_VMID": VMID}
     return {
         OURS: Contestant("ours", own),
         PLAIN: Contestant("plain", own),
+        BARE: Contestant("bare", own, bare),
         SSH: Contestant("inside", rival[SSH] / "bin"),
         MITOGEN: Contestant("through", rival[MITOGEN] / "bin", stock),
         REMOTE: Contestant("remote", rival[REMOTE] / "bin"),
@@ -139,6 +143,7 @@ def prepare(box: Box) -> None:
     hosts: dict[str, dict[str, object]] = {
         "ours": {**ours, "pct_vmid": int(VMID)},
         "plain": {**ours, "pct_vmid": int(VMID), "pct_runner": False},
+        "bare": {"ansible_connection": "bare_attach", **to_node},
         "inside": {"ansible_connection": "ssh", "ansible_port": inside},
         "remote": {**remote, **to_node},
         "through": {"ansible_connection": "mitogen_lxc", "ansible_host": VMID, "mitogen_via": "node"},
