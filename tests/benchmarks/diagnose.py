@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests import prepared  # noqa: E402
 from tests.timed_runs import box, testbed, timed, write  # noqa: E402
 
 FIRST = 700
@@ -47,13 +48,16 @@ def run(count: int, inventory: Path, forks: int) -> float:
 
 
 def measure(counts: list[int], snapshot: str | None, rounds: int, forks: int) -> dict[str, Any]:
-    from testbed.layout import layout
+    from tests.integration import chain_cases
+    from tests.integration.box import Box
 
+    place = Box()
+    start = ("--from", chain_cases.snapshot(place, snapshot)) if snapshot else ()
     last = FIRST + max(counts) - 1
     testbed("create", f"{FIRST}-{last}")
     try:
-        testbed("fresh", f"{FIRST}-{last}", *(("--from", snapshot) if snapshot else ()))
-        inventory = layout().state / "inventory.yml"
+        testbed("fresh", f"{FIRST}-{last}", *start)
+        inventory = place.inventory
         run(1, inventory, forks)  # warms the ssh link and Ansible's own caches, as after a first command
         rows = {count: [round(run(count, inventory, forks), 2) for _round in range(rounds)] for count in counts}
     finally:
@@ -74,7 +78,9 @@ def measure(counts: list[int], snapshot: str | None, rounds: int, forks: int) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time playbook diagnose on many containers of a testbed box.")
     parser.add_argument("--hosts", default="1,10,25,50", help="numbers of containers (%(default)s)")
-    parser.add_argument("--from", dest="snapshot", help="snapshot that the containers start from (bare otherwise)")
+    parser.add_argument(
+        "--from", dest="snapshot", choices=[*prepared.STEPS, "finished"], help="how far the containers are (bare)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="runs a number, of which the median counts (%(default)s)")
     parser.add_argument("--forks", type=int, default=10, help="hosts at a time (%(default)s)")
     options = parser.parse_args()
