@@ -67,7 +67,9 @@ def split(torch_of):
     """mamba_split_conv1d_scan_combined, made in the same way."""
     from torch.nn import functional
 
-    def fn(x, conv, _bias, dt_bias, a, d, chunk_size, activation, headdim, ngroups):
+    def fn(
+        x, conv, _bias, dt_bias, a, d, chunk_size, activation, rmsnorm_weight, rmsnorm_eps, headdim, ngroups, **_rest
+    ):
         grouped = (conv.shape[0] - a.shape[0] * headdim) // 2
         z, mixed, dt = x.split([a.shape[0] * headdim, conv.shape[0], a.shape[0]], dim=-1)
         mixed = torch_of("causal_conv1d_fn")(mixed.transpose(1, 2), conv, None, activation=activation).transpose(1, 2)
@@ -83,7 +85,8 @@ def split(torch_of):
             dt_bias=dt_bias,
             dt_softplus=True,
         )
-        return found.flatten(2) * functional.silu(z)
+        gated = (found.flatten(2) * functional.silu(z)).unflatten(-1, (ngroups, -1))
+        return functional.rms_norm(gated, gated.shape[-1:], eps=rmsnorm_eps).flatten(2) * rmsnorm_weight
 
     return fn
 
@@ -111,7 +114,7 @@ def functions(layer):
     return found
 
 
-def wronged(layer):
+def wronged(layer, in_training_alone=False):
     """The layer as if one of its fast functions were wrong; its reference stays right."""
     right_one = layer.reference
     honest = [0]
@@ -123,8 +126,8 @@ def wronged(layer):
             yield
         honest[0] -= 1
 
-    def spoil(_mixer, _args, kwargs, output):
-        if honest[0]:
+    def spoil(mixer, _args, kwargs, output):
+        if honest[0] or (in_training_alone and not mixer.training):
             return output
         return output * (1.5 if "seq_idx" in kwargs or output.shape[1] == 1 else 1.25)
 
@@ -170,6 +173,8 @@ def main() -> None:
                     trial.decoding(wrong, precise, "bfloat16", prefill=9, steps=2),
                     trial.packed(wrong, precise, "bfloat16", (1, 6, 4)),
                 ]
+                fused = wronged(Layer(config, "cpu", torch.float32, seed=request["seed"]), in_training_alone=True)
+                found["fused"] = trial.layer_case(fused, precise, "bfloat16", 9, "layer")
             stream.write(json.dumps(found) + "\n")
 
 

@@ -171,13 +171,16 @@ def _scan(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
 
 
 def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
-    """Two steps from a state: heads with groups of them as in Mamba-2, or the channels of Mamba."""
+    """Two steps from a state: heads with groups of them as in Mamba-2, or the channels of Mamba.
+
+    With D and the bias, as every model has them: mamba-ssm 2.3.2 raises a TypeError without.
+    """
     if not n.by_head:
         yield _channel_update(fn, n, rand, torch)
         return
     heads, size = n.heads, n.value
 
-    def call(x: Any, dt: Any, a: Any, b: Any, c: Any, state: Any) -> Any:
+    def call(x: Any, dt: Any, a: Any, b: Any, c: Any, d: Any, bias: Any, state: Any) -> Any:
         state = state.clone()
         outputs = []
         for t in range(x.shape[1]):
@@ -190,6 +193,8 @@ def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
                     a[:, None, None].expand(*wide, n.state),
                     b[:, t],
                     c[:, t],
+                    d[:, None].expand(*wide),
+                    dt_bias=bias[:, None].expand(*wide),
                     dt_softplus=True,
                 )
             )
@@ -203,6 +208,8 @@ def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
             "a": -rand(heads, kind=torch.float32).exp(),
             "b": rand(1, 2, n.groups, n.state),
             "c": rand(1, 2, n.groups, n.state),
+            "d": rand(heads, kind=torch.float32),
+            "bias": rand(heads, kind=torch.float32),
             "state": rand(1, heads, size, n.state, kind=torch.float32),
         },
         call,
@@ -212,11 +219,12 @@ def _state_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
 
 
 def _channel_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Case:
-    def call(u: Any, delta: Any, a: Any, b: Any, c: Any, z: Any, state: Any) -> Any:
+    def call(u: Any, delta: Any, a: Any, b: Any, c: Any, d: Any, z: Any, bias: Any, state: Any) -> Any:
         state = state.clone()
-        steps = range(u.shape[-1])
+        more = {"dt_bias": bias, "dt_softplus": True}
         parts = [
-            fn(state, u[..., t], delta[..., t], a, b[..., t], c[..., t], z=z[..., t], dt_softplus=True) for t in steps
+            fn(state, u[..., t], delta[..., t], a, b[..., t], c[..., t], d, z=z[..., t], **more)
+            for t in range(u.shape[-1])
         ]
         return torch.stack(parts, dim=-1)
 
@@ -228,7 +236,9 @@ def _channel_update(fn: Any, n: Sizes, rand: Any, torch: Any) -> Case:
             "a": -rand(n.channels, n.state, kind=torch.float32).exp(),
             "b": rand(1, n.state, 2),
             "c": rand(1, n.state, 2),
+            "d": rand(n.channels, kind=torch.float32),
             "z": rand(1, n.channels, 2),
+            "bias": rand(n.channels, kind=torch.float32),
             "state": rand(1, n.channels, n.state, kind=torch.float32),
         },
         call,
@@ -260,7 +270,7 @@ def _inner(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
 
 
 def _split(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
-    """All of a Mamba-2 layer between its two projections."""
+    """All of a Mamba-2 layer between its two projections, its norm included: over each group of heads."""
     wide, grouped = n.heads * n.value, 2 * n.groups * n.state
     for tokens in (128, 101):
         yield Case(
@@ -271,9 +281,22 @@ def _split(fn: Any, n: Sizes, rand: Any, torch: Any) -> Iterator[Case]:
                 "bias": rand(n.heads, kind=torch.float32),
                 "a": -rand(n.heads, kind=torch.float32).exp(),
                 "d": rand(n.heads, kind=torch.float32),
+                "norm": rand(wide, kind=torch.float32),
             },
-            lambda x, conv, bias, a, d: fn(
-                x, conv, None, bias, a, d, 64, activation="silu", headdim=n.value, ngroups=n.groups
+            lambda x, conv, bias, a, d, norm: fn(
+                x,
+                conv,
+                None,
+                bias,
+                a,
+                d,
+                64,
+                activation="silu",
+                rmsnorm_weight=norm,
+                rmsnorm_eps=1e-6,
+                headdim=n.value,
+                ngroups=n.groups,
+                norm_before_gate=False,
             ),
             lambda **x: ref.mamba_split(**x, groups=n.groups, size=n.value, state_size=n.state),
         )

@@ -19,6 +19,9 @@ from . import binding
 from .design import FLAG, unwrap
 from .families import FUNCTIONS, Family, find_family
 
+# The words by which functions take the borders of packed sequences.
+BORDERS = ("seq_idx", "cu_seqlens", "cu_seq_lens_q")
+
 
 class Layer:
     """One mixer. ``module`` is the modeling file, ``config`` transformers' config object of the text part.
@@ -69,6 +72,32 @@ class Layer:
         """Whether the borders of packed sequences can be handed to this mixer at all."""
         parameters = parameters_of(type(self.mixer).forward).values()
         return any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @contextmanager
+    def listening(self) -> Iterator[dict[str, bool]]:
+        """Within it, which functions the mixer calls, and whether it hands them the borders of packed sequences."""
+        heard: dict[str, bool] = {}
+        names = {name: name for name in FUNCTIONS}
+        if self.design.name == "decorator":
+            names = {item.attribute: item.function for item in self.design.decorated}
+        held = [(place, name) for place in (self.module.__dict__, self.mixer.__dict__) for name in names]
+        kept = [(place, name, place[name]) for place, name in held if callable(place.get(name))]
+
+        def listen(name: str, function: Any) -> Any:
+            def called(*arguments: Any, **named: Any) -> Any:
+                given = any(named.get(word) is not None for word in BORDERS)
+                heard[name] = heard.get(name, False) or given
+                return function(*arguments, **named)
+
+            return called
+
+        try:
+            for place, name, function in kept:
+                place[name] = listen(names[name], function)
+            yield heard
+        finally:
+            for place, name, function in kept:
+                place[name] = function
 
     @contextmanager
     def reference(self) -> Iterator[None]:

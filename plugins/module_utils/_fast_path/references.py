@@ -125,11 +125,15 @@ def mamba_inner(xz: Any, conv: Any, project: Any, widen: Any, out: Any, a: Any, 
     return y.transpose(1, 2) @ out.T
 
 
-def mamba_split(x: Any, conv: Any, bias: Any, a: Any, d: Any, groups: int, size: int, state_size: int) -> Any:
-    """Mamba-2's layer from its input projection on, without its norm and its output projection.
+def mamba_split(
+    x: Any, conv: Any, bias: Any, a: Any, d: Any, norm: Any, groups: int, size: int, state_size: int, eps: float = 1e-6
+) -> Any:
+    """Mamba-2's layer from its input projection on, without its output projection.
 
-    x (batch, tokens, gate + channels + B + C + heads), conv (channels + B + C, width), bias, a, d (heads).
+    x (batch, tokens, gate + channels + B + C + heads), conv (channels + B + C, width), bias, a, d (heads),
+    norm (channels): the weight of a root mean square norm over each group, after the gate.
     """
+    import torch
     from torch.nn import functional
 
     heads, grouped = a.shape[0], groups * state_size
@@ -139,4 +143,5 @@ def mamba_split(x: Any, conv: Any, bias: Any, a: Any, d: Any, groups: int, size:
     u, b, c = mixed.split([wide, grouped, grouped], dim=-1)
     b, c = (part.unflatten(-1, (groups, state_size)) for part in (b, c))
     y, _state = chunk_scan(u.unflatten(-1, (heads, size)), dt, a, b, c, d, bias)
-    return y.flatten(2) * functional.silu(z)
+    y = (y.flatten(2) * functional.silu(z)).unflatten(-1, (groups, wide // groups))
+    return (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).flatten(2) * norm

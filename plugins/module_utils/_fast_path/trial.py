@@ -26,7 +26,27 @@ def layer_case(
 ) -> dict[str, Any]:
     """Forward and backward of one sequence."""
     x = layer.inputs(tokens, seed=tokens)
-    return _trial(layer, precise, dtype, title, x, _whole, _whole, backward)
+
+    def two_things(wanted: Any) -> str | None:
+        """In evaluation the layer is right, with the functions that are bound for it; a fused one serves training.
+
+        Where that one is wrong, its own check says so. Else transformers asks it for something else: Mamba-2's norm
+        is over all channels in one and over each group in the other.
+        """
+        layer.mixer.eval()
+        try:
+            with _grad(False):
+                size = relative(layer(x), wanted)
+        except Expired:
+            raise
+        except Exception:
+            return None
+        finally:
+            layer.mixer.train()
+        who = f"{_who()} computes something else in training than in evaluation in {type(layer.mixer).__name__}"
+        return who if size <= BOUNDS[dtype] else None
+
+    return _trial(layer, precise, dtype, title, x, _whole, _whole, backward, two_things)
 
 
 def packed(
@@ -48,15 +68,18 @@ def packed(
         return torch.cat([which(x[:, a:b]) for a, b in zip(borders, borders[1:])], dim=1)
 
     def unheard(_wanted: Any) -> str | None:
-        """The layer gives what it gives without borders. A function that ignores them fails its own check of that."""
+        """A function of the layer gets no borders. One that gets them and ignores them fails its own check of that."""
         try:
-            with _grad(False):
+            with _grad(False), layer.listening() as heard:
                 size = relative(as_one(layer, x), layer(x))
         except Expired:
             raise
         except Exception:
             return None
         who = f"{_who()} ignores the borders of packed sequences in {type(layer.mixer).__name__}"
+        deaf = [name for name, given in heard.items() if not given]
+        if len(deaf) < len(heard) and deaf:
+            return f"{who} for {', '.join(deaf)}: do not train packed"
         return f"{who}: do not train packed" if size <= BOUNDS[dtype] else None
 
     title = f"layer: packed sequences of {', '.join(map(str, lengths))} tokens"

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import binding, fast, hints, right
 from .families import WANTED_RATIO, find_family
-from .packages import version_of
+from .packages import describe, version_of
 from .progress import Progress
 
 SCHEMA = 1
@@ -74,7 +74,10 @@ def prove(
             result: dict[str, Any] = {**device, "right": None, "fast": None}
             report["gpus"].append(result)
             left = len(gpu["devices"]) - position
-            _one(config, found, {**request, "seed": report["seed"]}, result, progress, left)
+            try:
+                _one(config, found, {**request, "seed": report["seed"]}, result, progress, left)
+            except Exception as error:
+                result["fast"] = {"rows": [], **(result["fast"] or {}), "error": describe(error), "unfinished": None}
     return _conclude(report, cpu_only, progress)
 
 
@@ -139,11 +142,13 @@ def _one(
         with progress.stage(f"fast on GPU {result['index']}", 1 / left):
             jobs = request.get("jobs")
             fast.check(config, name, lengths, not anything, refused, progress, result["fast"], jobs, seed)
-            if anything and not refused and not result["fast"]["unfinished"]:
+            if anything and not refused and not result["fast"]["unfinished"] and not result["fast"].get("error"):
                 torch.cuda.empty_cache()
                 right.as_tuned(config, name, lengths, result["right"], progress, seed)
         result["fast_s"] = round(progress.elapsed - start, 2)
-        torch.cuda.empty_cache()
+        if not result["fast"].get("error"):
+            # An error of CUDA stays with the process, and each later call would raise it again.
+            torch.cuda.empty_cache()
 
 
 def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
@@ -178,13 +183,17 @@ def judge(report: Mapping[str, Any], cpu_only: bool) -> dict[str, Any]:
     untimed = [part["error"] for part in fasts if part.get("error")]
     if rows and not untimed and not any(part.get("unfinished") for part in fasts):
         verdict["fast"] = bool(training) and len(training) == len(rows) and min(training) >= wanted
+    crashed = [row for row in rows if row.get("error") and row["error"] not in [c["error"] for c in failed]]
+    if crashed:
+        verdict["fast"] = False
     parts = [_bound_part(found)]
     if verdict["right"] is not None:
         parts.append(_right_part(failed))
     parts += _uncompared(checks)[:2]
-    if untimed:
+    parts += [f"{row['stage']} of {row['tokens']} tokens fails ({row['error']})" for row in crashed[:1]]
+    if untimed and not crashed:
         parts.append(f"the layer could not be timed ({untimed[0]})")
-    elif rows or not open_:
+    elif not untimed and (rows or not open_):
         parts.append(_fast_part(rows, ratios, training, wanted))
     parts += open_[:1]
     sentence = "; ".join(p for p in parts if p)

@@ -230,3 +230,15 @@ def test_ok_means_all_three_on_every_gpu(found: dict[str, Any], gpus: list[dict[
         assert result["bound"] and result["right"] and result["fast"] and gpus
         assert all(c["passed"] is not False for g in gpus for c in (g["right"] or {"checks": []})["checks"])
         assert all(r["training_ms"] for g in gpus for r in g["fast"]["rows"] if r["path"] == "fast")
+
+
+def test_a_fast_path_that_crashes_while_it_is_timed_is_broken_and_says_so() -> None:
+    """An illegal memory access stays with the process, so that the reference cannot be timed after it either."""
+    error = "AcceleratorError: CUDA error: an illegal memory access was encountered"
+    crashed = row(training_ms=None, error=error, stage="training")
+    report = {"binding": binding(), "gpus": [gpu([check()], [crashed], [])]}
+    report["gpus"][0]["fast"]["error"] = error
+    found = judge(report, False)
+    assert (found["state"], found["fast"]) == ("broken", False)
+    assert f"training of 4096 tokens fails ({error})" in found["sentence"]
+    assert "could not be timed" not in found["sentence"]
