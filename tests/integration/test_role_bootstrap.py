@@ -170,6 +170,8 @@ def ready(places: Box, base: str) -> Container:
 def test_a_mirror_that_is_set_later_is_put_into_the_sources(places: Box, base: str) -> None:
     """The base holds: nothing but this variable differs from what is there."""
     container = places.container(249).fresh("--from", base)
+    check = run_one(ROLE, container, {"bootstrap_apt_mirror": "http://one.invalid"}, check=True)
+    assert "package sources are not" in check.result.task("Say what would be installed").message
     for mirror in ("http://one.invalid/", "http://two.invalid"):
         wish = {"bootstrap_apt_mirror": mirror}
         first, second = run_one(ROLE, container, wish), run_one(ROLE, container, wish)
