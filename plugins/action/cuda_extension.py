@@ -24,6 +24,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.proxmox_gpu.training.plugins.module_utils import _wheelhouse
+from ansible_collections.proxmox_gpu.training.plugins.module_utils._build_run import without_logins
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file import WheelError, read_record
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import (
     WheelKey,
@@ -56,12 +57,23 @@ class ActionModule(ActionBase):
             return {**result, **asked}
         if not place or not asked.get("key"):
             return {**result, **(asked if self._task.check_mode else self._build(variables))}
-        with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
-            visit = _Visit(self, shared(place), asked, folder)
-            foreseen = visit.foreseen()
-            if self._task.check_mode or not foreseen["changed"]:
-                return {**result, **foreseen}
-            return {**result, **visit.bring(variables)}
+        try:
+            with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+                visit = _Visit(self, shared(place), asked, folder)
+                foreseen = visit.foreseen()
+                if self._task.check_mode or not foreseen["changed"]:
+                    return {**result, **foreseen}
+                return {**result, **visit.bring(variables)}
+        except _wheelhouse.Busy as error:
+            return {**result, "failed": True, "msg": str(error), "cause": "locked"}
+        except (OSError, WheelError) as error:
+            where = f"The wheelhouse {without_logins(place)} (cuda_extensions_shared_wheelhouse) cannot be used"
+            return {
+                **result,
+                "failed": True,
+                "cause": "wheelhouse",
+                "msg": f"{where}: {_why(error)}; name another one, or none",
+            }
 
     def _ask(self, variables: dict[str, Any]) -> dict[str, Any]:
         return _background.ask(self, MODULE, variables)
@@ -105,6 +117,13 @@ def _progress(output: str) -> tuple[dict[str, Any], bool]:
     return found, alive.strip() == "yes"
 
 
+def _why(error: Exception) -> str:
+    """What is wrong, and with which file, without Python's way of saying it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)
+
+
 class _Visit:
     """One container's visit to the shared wheelhouse, for the wheel that the module's answer ``asked`` speaks of."""
 
@@ -128,8 +147,8 @@ class _Visit:
     def bring(self, variables: dict[str, Any]) -> dict[str, Any]:
         host = str(variables.get("inventory_hostname") or "a container")
         if self.built_only and self.asked.get("wheel"):
-            self._take_out(str(self.asked["wheel"]), self._key()[0])
-            return self._warned({**self.asked, "changed": True, "origin": "the container's wheelhouse"})
+            result = {**self.asked, "changed": True, "origin": "the container's wheelhouse"}
+            return self._warned(self._take_out(str(self.asked["wheel"]), self._key()[0], result))
         if self._hand_in():
             return self._warned(self.action._build(variables))
         limit = float(self.args.get("shared_wheelhouse_timeout") or 7200)
@@ -142,23 +161,13 @@ class _Visit:
                 display.display(f"{host}: {self.args.get('name')}: waiting for its wheel, which {holder} builds")
 
         key, _known = self._key()
-        try:
-            with self.house.turn(key, host, limit, wait):
-                handed = self._hand_in()
-                self.action._estimate = self.house.earlier_seconds(key)
-                result = self.action._build(variables)
-                if not handed and not result.get("failed") and result.get("wheel"):
-                    self._take_out(str(result["wheel"]), key_from_dict(result["key"]))
-                return self._warned(result)
-        except _wheelhouse.Busy as error:
-            return {"failed": True, "msg": str(error), "cause": "locked"}
-        except OSError as error:
-            return {
-                "failed": True,
-                "cause": "wheelhouse",
-                "msg": f"The wheelhouse {self.args.get('shared_wheelhouse')} (cuda_extensions_shared_wheelhouse) cannot"
-                f" be used: {error.strerror or error}; name another one, or none",
-            }
+        with self.house.turn(key, host, limit, wait):
+            handed = self._hand_in()
+            self.action._estimate = self.house.earlier_seconds(key)
+            result = self.action._build(variables)
+            if not handed and not result.get("failed") and result.get("wheel"):
+                result = self._take_out(str(result["wheel"]), key_from_dict(result["key"]), result)
+            return self._warned(result)
 
     def _key(self) -> tuple[WheelKey, bool]:
         """(the wanted key, whether it is the whole one): the house may know the sources that the container does not."""
@@ -167,7 +176,7 @@ class _Visit:
             try:
                 checksum = self.house.source_sha256(fields["package"], fields["version"])
             except WheelError as error:
-                self._warn(error)
+                self._warn(f"{error}; it is not used")
                 checksum = None
             fields, known = ({**fields, "source_sha256": checksum}, True) if checksum else (fields, False)
         return key_from_dict(fields), known
@@ -176,7 +185,7 @@ class _Visit:
         try:
             return self.house.get(key, self.folder)
         except WheelError as error:
-            self._warn(error)
+            self._warn(f"{error}; it is not used")
             return None
 
     def _hand_in(self) -> bool:
@@ -187,9 +196,17 @@ class _Visit:
         wheel = self._look(key) if known else None
         if not wheel:
             return False
+        inside = str(self.args.get("wheelhouse") or "/var/cache/proxmox_gpu/wheelhouse")
+        try:
+            self._copy_in(wheel, key, inside)
+        except OSError as error:
+            self._warn(f"{os.path.basename(wheel)} could not be handed into {inside}: {_why(error)}; it is built there")
+            return False
+        return True
+
+    def _copy_in(self, wheel: str, key: WheelKey, inside: str) -> None:
         staged = os.path.join(self.folder, "house")
         _wheelhouse.publish(staged, key, wheel)
-        inside = str(self.args.get("wheelhouse") or "/var/cache/proxmox_gpu/wheelhouse")
         temporary = self.action._make_tmp_path()
         try:
             # The manifest last: with it the wheel is there.
@@ -197,29 +214,33 @@ class _Visit:
             for name in (relative, _wheelhouse.source_path(key.package, key.version), _wheelhouse.manifest_path(key)):
                 remote = self.action._connection._shell.join_path(temporary, "part")
                 self.action._transfer_file(os.path.join(staged, name), remote)
-                target = shlex.quote(f"{inside}/{name}")
-                script = f"mkdir -p {shlex.quote(os.path.dirname(f'{inside}/{name}'))} && cp {shlex.quote(remote)}"
-                script += f" {target}.part && chmod 644 {target}.part && mv -f {target}.part {target}"
+                target, place = shlex.quote(f"{inside}/{name}"), shlex.quote(os.path.dirname(f"{inside}/{name}"))
+                # A half one has a name of those that the clean-up removes, and of its own where containers share this.
+                script = f"mkdir -p {place} && new=$(mktemp {place}/{_wheelhouse.NEW}XXXXXX) &&"
+                script += f' {{ cp {shlex.quote(remote)} "$new" && chmod 644 "$new" && mv -f "$new" {target}'
+                script += ' || { rm -f "$new"; false; }; }'
                 done = self.action._low_level_execute_command(script, sudoable=True)
                 if done.get("rc"):
-                    said = str(done.get("stderr") or done.get("stdout")).strip()
-                    self._warn(f"{relative} could not be handed into {inside}: {said}; it is built there")
-                    return False
+                    raise OSError(str(done.get("stderr") or done.get("stdout")).strip())
         finally:
             self.action._remove_tmp_path(temporary)
-        return True
 
-    def _take_out(self, wheel: str, key: WheelKey) -> None:
-        """Put the container's wheel into the house. What keeps it out is a warning: the container has what it needs."""
+    def _take_out(self, wheel: str, key: WheelKey, result: dict[str, Any]) -> dict[str, Any]:
+        """Put the container's wheel into the house; the task's result. What keeps it out is a warning where the
+        container has what it needs, and a failure where nothing else was asked for."""
         local = os.path.join(self.folder, os.path.basename(wheel))
-        if self._look(key):
-            return
+        if not self.house.wants(key):
+            return result
         try:
             self.action._connection.fetch_file(wheel, local)
             read_record(local)
             self.house.put(key, local)
         except (WheelError, OSError) as error:
-            self._warn(f"{error}; the wheel is not in the shared wheelhouse")
+            text = f"{os.path.basename(wheel)} could not be put into the shared wheelhouse: {_why(error)}"
+            if self.built_only:
+                return {**result, "failed": True, "cause": "wheelhouse", "msg": f"{text}; it is kept as {wheel}"}
+            self._warn(text)
+        return result
 
     def _warn(self, text: object) -> None:
         if str(text) not in self.warnings:

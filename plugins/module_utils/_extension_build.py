@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -68,7 +69,8 @@ class Progress:
             "kills": self.kills,
         }
         self.last.update(details)
-        write_json(self.path, self.last)
+        with contextlib.suppress(OSError):  # nobody's build ends because what it is at cannot be shown
+            write_json(self.path, self.last)
 
     def done(self) -> None:
         if os.path.exists(self.path):

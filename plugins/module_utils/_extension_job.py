@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import shutil
 import tempfile
@@ -51,7 +52,8 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_file i
 )
 from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key import WheelKey
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Job:
@@ -77,6 +79,10 @@ class Job:
                 self._rotate_log()
                 wheel, origin = self._wheel(folder)
                 return self._install(wheel, origin) if self.wish.install else self._told(wheel, origin)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                raise self._full() from error
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 self.progress.done()
@@ -122,7 +128,7 @@ class Job:
             self._check_wheel(wheel, folder)
             key, origin = self.there.key(self.wish.sha256 or ""), f"prebuilt, from {self.wish.prebuilt}"
             wheel = stamp(wheel, key, {"prebuilt": self.wish.prebuilt}, _made(folder, "stamped"))
-            return _wheelhouse.publish(self.wish.wheelhouse, key, wheel), origin
+            return self._publish(key, wheel), origin
         self._check_tools()
         archive = self.wish.source or self._fetch(folder)
         key = self.there.key(self._checked(archive))
@@ -130,7 +136,18 @@ class Job:
         if found:
             return found, "wheelhouse"
         wheel = self._build(archive, key, folder)
-        return _wheelhouse.publish(self.wish.wheelhouse, key, wheel), "built"
+        return self._publish(key, wheel), "built"
+
+    def _publish(self, key: WheelKey, wheel: str) -> str:
+        try:
+            return _wheelhouse.publish(self.wish.wheelhouse, key, wheel)
+        except OSError as error:
+            size = os.path.getsize(wheel) / MIB
+            raise JobError(
+                "wheelhouse",
+                f"{self.wish.what}: the wheel of {size:.1f} MiB cannot be put into {self.wish.wheelhouse}:"
+                f" {error.strerror}; make room there, or set cuda_extensions_wheelhouse to another folder",
+            ) from error
 
     def _from_wheelhouse(self, key: WheelKey, folder: str) -> str | None:
         try:
@@ -234,7 +251,11 @@ class Job:
         finished = _build_run.run_logged(command, environment, "/", self.log, 600.0, owner=self._owner())
         if finished.status != 0:
             build = self._facts(1, read_limits().memory_limit)
-            raise BuildError(classify(_build_run.read_log(self.log), build, finished.starved))
+            why = classify(_build_run.read_log(self.log), build, finished.starved)
+            if why.id == "no_space":
+                text = f"there is no room for it in {self.wish.environment}: free space and run this again"
+                why = dataclasses.replace(why, sentence=f"{self.wish.what}: {text}")
+            raise BuildError(why)
         cause = import_problem(self._facts(1, None), self.wish.description, environment)
         if cause:
             raise BuildError(cause)
@@ -343,6 +364,15 @@ class Job:
         os.makedirs(self.wish.logs, mode=0o755, exist_ok=True)
         if os.path.exists(self.log):
             os.replace(self.log, f"{self.log}.1")
+
+    def _full(self) -> JobError:
+        """What to say of a disk that became full: which one it is, as long as nothing is cleaned up."""
+        wish = self.wish
+        places = {wish.tmpdir: "cuda_extensions_tmpdir", wish.logs: "cuda_extensions_log_path", self.state: ""}
+        full = [place for place in places if os.path.isdir(place) and shutil.disk_usage(place).free < MIB]
+        place = (full or [wish.tmpdir])[0]
+        larger = f", or set {places[place]} to a larger disk" if places[place] else ""
+        return JobError("no_space", f"{wish.what}: the disk that {place} is on became full: free space{larger}")
 
     @contextlib.contextmanager
     def _alone(self) -> t.Iterator[None]:

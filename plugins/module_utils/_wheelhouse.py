@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -63,13 +64,21 @@ def wheel_of(manifest: t.Mapping[str, t.Any], where: str) -> tuple[str, str]:
     try:
         return os.path.basename(str(manifest["wheel"])), str(manifest["sha256"])
     except (KeyError, TypeError) as error:
-        raise WheelError(f"{where} cannot be used: {error}") from error
+        raise WheelError(f"{where} cannot be used: it names no wheel and checksum") from error
 
 
-def check(wheel: str, expected: str, key: WheelKey) -> dict[str, t.Any]:
-    """The record in a wheel that has the expected checksum and key. Raises WheelError for any other."""
-    if sha256(wheel) != expected:
-        raise WheelError(f"{wheel} does not have the checksum that its manifest names: it is damaged or was replaced")
+def check(wheel: str, expected: str, key: WheelKey, shown: str | None = None) -> dict[str, t.Any]:
+    """The record in a wheel that has the expected checksum and key. Raises WheelError for any other.
+
+    ``shown``: where it came from, if its path says nothing to a person.
+    """
+    try:
+        found = sha256(wheel)
+    except OSError as error:
+        raise WheelError(f"{wheel} cannot be read: {error.strerror}") from error
+    if found != expected:
+        text = "does not have the checksum that its manifest names: it is damaged or was replaced"
+        raise WheelError(f"{shown or wheel} {text}")
     return verify(wheel, key)
 
 
@@ -135,9 +144,15 @@ def source_sha256(house: str, package: str, version: str) -> str | None:
     """The checksum of the sources that this house's wheels of this version were built from; None if it has none."""
     try:
         with open(os.path.join(house, source_path(package, version)), encoding="utf-8") as stream:
-            return str(json.load(stream)["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+            return checksum_in(json.load(stream))
+    except (OSError, ValueError):
         return None
+
+
+def checksum_in(record: t.Any) -> str | None:
+    """The checksum in a record of sources; None if there is none that could be one."""
+    found = record.get("sha256") if isinstance(record, dict) else None
+    return found if isinstance(found, str) and re.fullmatch("[0-9a-f]{64}", found) else None
 
 
 def manifests(house: str) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
@@ -181,9 +196,9 @@ def turn(
         if not _lock.acquired(lock, limit, lambda: on_wait(_holder(lock))):
             text = f"{key.package} {key.version}: {_holder(lock)} builds this wheel and was not done after"
             raise Busy(f"{text} {limit:.0f} seconds")
-        lock.truncate(0)
-        lock.write(f"{who} (process {os.getpid()} on {socket.gethostname()})\n")
-        lock.flush()
+        with contextlib.suppress(OSError):  # a name to show to others, for which a full disk may have no room
+            os.truncate(lock.fileno(), 0)
+            os.write(lock.fileno(), f"{who} (process {os.getpid()} on {socket.gethostname()})\n".encode())
         yield
 
 
@@ -222,8 +237,11 @@ def prune(
 
 
 def _remove_halves(house: str, before: float) -> None:
+    """Files that were being written, and wheels of ours that never got a manifest."""
+    named = {os.path.join(os.path.dirname(path), str(one.get("wheel"))) for path, one in manifests(house)}
     for folder, _folders, names in os.walk(house):
-        for path in (os.path.join(folder, name) for name in names if name.startswith(".")):
+        ours = [name for name in names if name.startswith(".") or re.search(r"-0k[0-9a-f]{16}-.*\.whl$", name)]
+        for path in {os.path.join(folder, name) for name in ours} - named:
             with contextlib.suppress(FileNotFoundError):
                 if os.stat(path).st_mtime < before:
                     os.unlink(path)

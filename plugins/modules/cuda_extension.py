@@ -75,7 +75,8 @@ options:
   shared_wheelhouse:
     description:
       - Wheelhouse on the control node that all containers share - a folder, or the address of one on any web server.
-      - A wheel is looked for there first and handed in. A new one is put there, if it is a folder.
+      - A wheel is looked for there first and handed in. A new one is put there, or where it is an address into
+        C(~/.cache/proxmox_gpu/wheelhouse) on the control node.
     type: str
   shared_wheelhouse_timeout:
     description: Seconds to wait for somebody else who builds the same wheel.

@@ -13,7 +13,8 @@ author:
   - proxmox_gpu.training authors (@proxmox-gpu)
 description:
   - Removes wheels that were not used for long, or that are of a key nobody wants any more, with their manifests.
-  - What a builder that died left half-written a day ago goes as well. Nothing else in the folder is touched.
+  - What a builder that died left a day ago, half-written or without a manifest, goes as well.
+  - Nothing else in the folder is touched.
 options:
   path:
     description: The wheelhouse, a folder.
@@ -104,6 +105,8 @@ def main() -> None:
     def of_key(path: str) -> bool:
         return os.path.basename(path)[: -len(".json")] in keys
 
+    if not os.path.isdir(house):
+        module.warn(f"{house} is no folder, so there is nothing to clean up")
     before = time.time() - days * 86400 if days is not None else None
     try:
         removed = _wheelhouse.prune(house, before, unwanted, of_key, dry=module.check_mode)

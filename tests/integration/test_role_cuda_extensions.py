@@ -9,57 +9,48 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import prepared
 from tests.integration import role_runs, tiny_extension
 from tests.integration.box import Box, Container
+from tests.integration.extension_containers import (
+    BUILT,
+    HOUSE,
+    IMPORT,
+    LOG,
+    RECORD,
+    ROLE,
+    SITE,
+    gone_afterwards,
+    installed_targets,
+    started,
+    wait_for,
+)
 
 pytestmark = pytest.mark.timeout(1200)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-ROLE = "cuda_extensions"
-SITE = "/opt/training/lib/python3.11/site-packages"
-RECORD = f"{SITE}/tiny_gpu_ops-1.0.dist-info/proxmox_gpu.json"
-HOUSE = "/var/cache/proxmox_gpu/wheelhouse"
-LOG = "/var/log/proxmox_gpu/tiny-gpu-ops.log"
-STATUS = "/run/proxmox_gpu/tiny-gpu-ops.json"
-BUILT = f"extensions-tests-built-{os.getpid()}"  # of this run, for a box that stays up
 VMIDS = (255, 256, 257, 258, 259)
-IMPORT = "/opt/training/bin/python -I -c 'import torch, tiny_gpu_ops; print(tiny_gpu_ops.add_one)'"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def gone_afterwards(box: Box) -> Iterator[None]:
-    before = set(box.status()["containers"])
-    yield
-    if made := sorted({str(vmid) for vmid in VMIDS} & set(box.status()["containers"]) - before):
-        box.testbed("remove", ",".join(made))
-
-
-def started(box: Box, *vmids: int, options: tuple[str, ...] = (), snapshot: str | None = None) -> list[Container]:
-    """Containers with the toolkit (or from a snapshot) and the extension's source archive."""
-    source = snapshot or prepared.snapshot("toolkit")
-    containers = [box.container(vmid).fresh("--from", source, *options) for vmid in vmids]
-    for container in containers:
-        tiny_extension.put(container)
-    return containers
+def tidy(box: Box) -> Iterator[None]:
+    with gone_afterwards(box, VMIDS):
+        yield
 
 
 @pytest.fixture(scope="module")
 def first_run(box: Box) -> role_runs.Outcome:
     (container,) = started(box, 256)
     outcome = role_runs.run_one(ROLE, container, tiny_extension.variables())
-    if outcome.sentence == "":
+    if outcome.sentence == "" and BUILT not in box.status()["snapshots"]:
         container.snapshot(BUILT)
     return outcome
 
@@ -69,11 +60,6 @@ def built(box: Box, first_run: role_runs.Outcome) -> Container:
     """A container with the built extension, as the role left it."""
     assert first_run.sentence == ""
     return box.container(256)
-
-
-def installed_targets(container: Container) -> list[str]:
-    found = json.loads(container.run("cat /var/lib/proxmox_gpu/extensions/tiny-gpu-ops.json"))
-    return [target for module in found["modules"] for target in module["gpu_targets"]]
 
 
 # ---- what a good build leaves behind
@@ -197,7 +183,7 @@ def test_the_wheel_of_a_fleet_is_built_once_and_installed_without_a_compiler_or_
 
 
 def test_a_changed_torch_is_noticed_and_named(box: Box, first_run: role_runs.Outcome) -> None:
-    """[5] The record of another torch: the installed wheel's key differs from today's."""
+    """[5] The record of another torch (a real one: tests/e2e): the installed wheel's key differs from today's."""
     (container,) = started(box, 257, snapshot=BUILT)
     container.run(f"sed -i 's/2.14.1+cu130/2.13.0+cu130/' {RECORD}")
     check = role_runs.run_one(ROLE, container, tiny_extension.variables(), check=True, diff=True)
@@ -308,17 +294,6 @@ def test_killed_for_memory_says_so_with_the_number_of_jobs(box: Box) -> None:
 
 
 # ---- interruptions
-
-
-def wait_for(container: Container, phase: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        text = container.attach(f"cat {STATUS} 2>/dev/null").stdout
-        if phase in text:
-            found: dict[str, Any] = json.loads(text)
-            return found
-        time.sleep(0.5)
-    raise AssertionError(f"the build in {container.vmid} never came to: {phase}")
 
 
 def test_a_build_that_was_killed_is_finished_by_the_next_run(box: Box) -> None:

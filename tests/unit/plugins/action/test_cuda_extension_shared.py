@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,64 @@ def test_where_building_is_all_that_is_asked_the_containers_own_wheel_is_taken(h
     assert container.run()["changed"] is True
     assert container.done == ["fetched /house/tiny.whl"]
     assert _wheelhouse.find(house, KEY)
+
+
+def test_where_building_is_all_that_is_asked_a_wheel_that_cannot_be_put_there_is_a_failure(
+    house: str, wheel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_wheelhouse, "publish", full)
+    answer = Container(house, wheel, state="built").run()
+    assert answer["failed"]
+    assert answer["msg"] == (
+        "tiny.whl could not be put into the shared wheelhouse: No space left on device; it is kept as /house/tiny.whl"
+    )
+    # Where it is installed, the container has what it needs.
+    answer = Container(house, wheel).run()
+    assert not answer.get("failed")
+    assert answer["warnings"] == ["tiny.whl could not be put into the shared wheelhouse: No space left on device"]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_wheel_that_cannot_be_handed_in_is_built_there_and_no_half_one_is_left(
+    room: bool, house: str, wheel: str, tmp_path: Path
+) -> None:
+    _wheelhouse.publish(house, KEY, wheel)
+    inside = tmp_path / "inside"
+    container = Container(house, wheel, wheelhouse=str(inside))
+    place = tmp_path / "temporary"
+    place.mkdir()
+    container.action._make_tmp_path = lambda: str(place)
+
+    def transfer(local: str, remote: str) -> None:
+        Path(remote).unlink(missing_ok=True)
+        if room:
+            shutil.copyfile(local, remote)
+
+    def execute(command: str, sudoable: bool = True) -> dict[str, Any]:
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+    container.action._transfer_file = transfer
+    container.action._low_level_execute_command = execute
+    answer = container.run()
+    if room:
+        assert _wheelhouse.find(str(inside), KEY)
+        assert "warnings" not in answer
+        assert sorted(path.suffix for path in inside.rglob("*") if path.is_file()) == [".json", ".json", ".whl"]
+    else:
+        assert f"could not be handed into {inside}: cp: " in answer["warnings"][0]
+        assert answer["warnings"][0].endswith("; it is built there")
+        assert not [path for path in inside.rglob("*") if path.is_file()]
+
+
+def test_a_place_that_is_neither_folder_nor_server_is_one_sentence_without_its_login(wheel: str) -> None:
+    answer = Container("ftp://joe:secret@example.org/x", wheel).run()
+    assert answer["failed"]
+    assert "ftp://example.org/x is neither a folder nor the address of a web server" in answer["msg"]
+    assert "secret" not in json.dumps(answer)
 
 
 def test_a_house_that_cannot_be_written_is_one_sentence(tmp_path: Path, wheel: str) -> None:

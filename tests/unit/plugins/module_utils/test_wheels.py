@@ -240,12 +240,26 @@ def test_killed_while_publishing_there_is_no_wheel_and_the_next_one_publishes(
     house = tmp_path / "house"
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT / "build" / "tree")}
     command = [sys.executable, "-c", KILLED, str(house), str(stamped), call]
-    assert subprocess.run(command, env=environment, check=False).returncode == -9
-    assert _wheelhouse.find(str(house), key()) is None
-    _wheelhouse.publish(str(house), key(), str(stamped))
-    assert _wheelhouse.find(str(house), key())
-    _wheelhouse.prune(str(house), now=time.time() + 2 * 86400)
-    assert not [path for path in house.rglob(".*") if path.is_file()]
+    for published_again in (True, False):
+        assert subprocess.run(command, env=environment, check=False).returncode == -9
+        if not published_again:
+            next(house.rglob(f"{key().digest()}.json")).unlink()
+        assert _wheelhouse.find(str(house), key()) is None
+        if published_again:
+            _wheelhouse.publish(str(house), key(), str(stamped))
+            assert _wheelhouse.find(str(house), key())
+        _wheelhouse.prune(str(house), now=time.time() + 2 * 86400)
+        assert not [path for path in house.rglob(".*") if path.is_file()]
+        assert len(list(house.rglob("*.whl"))) == published_again
+
+
+def test_a_full_disk_leaves_nothing_of_a_wheel(stamped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/dev/full says what a full disk does; a file system that really is full: tests/integration."""
+    full = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    monkeypatch.setattr(_wheelhouse.shutil, "copyfileobj", lambda source, copy: full.write(b"x"))
+    with full, pytest.raises(OSError, match="No space left on device"):
+        _wheelhouse.publish(str(tmp_path / "house"), key(), str(stamped))
+    assert not [path for path in (tmp_path / "house").rglob("*") if path.is_file()]
 
 
 # ---- one builder at a time
