@@ -128,11 +128,13 @@ def compiler(container: Any) -> dict[str, Any]:
 
 
 def compiles(containers: list[Any]) -> int:
-    """How many of them compiled: the line that pip writes into the log of a build."""
-    return sum(
-        int(one.attach("grep -c 'Successfully built' /var/log/proxmox_gpu/tiny-gpu-ops.log").stdout.strip() or 0)
+    """How often they compiled: the line that pip writes into the log of a build. The log of the builder's installing
+    has taken the place of its build's, which is kept beside it."""
+    counts = [
+        one.run("cat /var/log/proxmox_gpu/tiny-gpu-ops.log* | grep -c 'Successfully built' || true")
         for one in containers
-    )
+    ]
+    return sum(map(int, counts))
 
 
 def fleet(box: Any, containers: list[Any], snapshot: str) -> dict[str, Any]:
