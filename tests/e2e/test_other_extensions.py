@@ -9,7 +9,7 @@ One container with torch and the toolkit; each extension is provisioned once for
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,26 +63,29 @@ def container() -> Iterator[None]:
         testbed("remove", VMID)
 
 
-def built(wish: dict[str, Any]) -> dict[str, Any]:
-    """What the role recorded of an extension that it has just built."""
+def built(wish: dict[str, Any], report: Callable[[str, object], None]) -> dict[str, Any]:
+    """What the role recorded of an extension that it has just built; what it took stands in the report as well."""
     # No model family: the fast path of the default one needs causal-conv1d.
     steps.provision(
         VMID, {"cuda_extensions_wanted": [wish], "cuda_extensions_shared_wheelhouse": "", "fast_path_family": ""}
     )
     record: dict[str, Any] = json.loads(inside(VMID, f"cat /var/lib/proxmox_gpu/extensions/{wish['name']}.json"))
     assert record["origin"] == "built"
+    report(f"{wish['name']} seconds", record["built"]["seconds"])
+    for name, taken in record["built"]["sources"].items():
+        report(f"{name} seconds, bytes", f"{taken['seconds']}, {taken['memory']}")
     return record
 
 
 @pytest.fixture(scope="module")
-def mamba(container: None) -> dict[str, Any]:
-    return built(MAMBA)
+def mamba(container: None, record_testsuite_property: Callable[[str, object], None]) -> dict[str, Any]:
+    return built(MAMBA, record_testsuite_property)
 
 
 @pytest.fixture(scope="module")
-def flash(container: None) -> dict[str, Any]:
+def flash(container: None, record_testsuite_property: Callable[[str, object], None]) -> dict[str, Any]:
     inside(VMID, CUT)
-    return built({**FLASH, "source": ARCHIVE, "modules": [], "functions": []})
+    return built({**FLASH, "source": ARCHIVE, "modules": [], "functions": []}, record_testsuite_property)
 
 
 def test_mamba_ssm_is_built_with_the_standard_that_torch_wants(mamba: dict[str, Any]) -> None:
