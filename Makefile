@@ -39,7 +39,7 @@ integration: setup debian ## tests on the node in a box
 molecule: setup debian ## molecule scenarios on the node in a box
 	@$(PYTHON) tools/stages.py molecule
 
-e2e: setup debian ## the whole chain with the long build
+e2e: setup debian ## the whole chain with the long builds
 	@$(PYTHON) tools/stages.py e2e
 
 nightly: setup ## try the newest transformers, whatever it is today

@@ -9,68 +9,25 @@ The tests run in the order in which they are written; a container is provisioned
 from __future__ import annotations
 
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.layout import layout
+from tests.e2e import steps
+from tests.e2e.steps import CHECKOUT, PYTHON, inside, testbed
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 VMID, OTHER = "200", "201"
-HOST = f"ct{VMID}"
 HOUSE = CHECKOUT / "build" / "e2e" / "wheelhouse"
-MINUTE = 60
-pytestmark = pytest.mark.timeout(45 * MINUTE)
-
-
-def testbed(*arguments: str) -> bytes:
-    command = [sys.executable, "-m", "testbed", *arguments]
-    return subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, timeout=5 * MINUTE).stdout
-
-
-def inside(script: str, vmid: str = VMID) -> str:
-    """What a shell command prints in the container (its failure fails the test)."""
-    return testbed("exec", vmid, "--", "sh", "-c", script).decode()
-
-
-def ansible(program: str, *arguments: str) -> str:
-    """Runs an ansible program of this environment on the container; what it printed."""
-    command = [
-        str(Path(sys.executable).parent / program),
-        f"--inventory={layout().state / 'inventory.yml'}",
-        *arguments,
-    ]
-    done = subprocess.run(
-        command,
-        cwd=CHECKOUT,
-        env=os.environ | {"ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=40 * MINUTE,
-    )
-    assert done.returncode == 0, done.stdout[-8000:]
-    return done.stdout
-
-
-def play(host: str, *arguments: str) -> str:
-    """Plays playbooks/provision.yml on a container; what it printed."""
-    variables = ("--extra-vars=@tools/demo.yml", f"--extra-vars=cuda_extensions_shared_wheelhouse={HOUSE}")
-    return ansible("ansible-playbook", "playbooks/provision.yml", f"--limit={host}", *variables, *arguments)
+VARIABLES = {"cuda_extensions_shared_wheelhouse": str(HOUSE)}
+pytestmark = pytest.mark.timeout(45 * steps.MINUTE)
 
 
 def provision(*arguments: str) -> dict[str, int]:
-    """Plays it on the first container; its recap line (ok, changed, failed ...)."""
-    (recap,) = re.findall(rf"^{HOST} +: (.*)$", play(HOST, *arguments), re.MULTILINE)
-    return {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", recap)}
+    """Plays playbooks/provision.yml on the first container; its line at the end."""
+    return steps.recap(steps.provision(VMID, VARIABLES, *arguments), VMID)
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +45,8 @@ def provisioned(bare: None) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def chain(provisioned: dict[str, int]) -> dict[str, Any]:
-    output = ansible(
-        "ansible", HOST, "--one-line", "-m", "proxmox_gpu.training.chain_info", "--extra-vars=@tools/demo.yml"
+    output = steps.ansible(
+        "ansible", f"ct{VMID}", "--one-line", "-m", "proxmox_gpu.training.chain_info", "--extra-vars=@tools/demo.yml"
     )
     result: dict[str, Any] = json.loads(output.split("=>", 1)[1])
     return result
@@ -97,7 +54,7 @@ def chain(provisioned: dict[str, int]) -> dict[str, Any]:
 
 def test_check_mode_leaves_a_bare_container_bare(bare: None) -> None:
     provision("--check", "--diff")
-    assert inside("command -v python3 || echo none").strip() == "none"
+    assert inside(VMID, "command -v python3 || echo none").strip() == "none"
 
 
 def test_provision_changes_a_bare_container(provisioned: dict[str, int]) -> None:
@@ -105,31 +62,21 @@ def test_provision_changes_a_bare_container(provisioned: dict[str, int]) -> None
 
 
 def test_nvcc_is_of_torchs_cuda(provisioned: dict[str, int]) -> None:
-    torch_cuda = inside("/opt/training/bin/python -c 'import torch; print(torch.version.cuda)'").strip()
-    nvcc = inside("/usr/local/cuda-*/bin/nvcc --version")
+    torch_cuda = inside(VMID, f"{PYTHON} -c 'import torch; print(torch.version.cuda)'").strip()
+    nvcc = inside(VMID, "/usr/local/cuda-*/bin/nvcc --version")
     assert f"release {torch_cuda}," in nvcc
 
 
 def test_the_compiled_part_imports(provisioned: dict[str, int]) -> None:
-    inside("/opt/training/bin/python -c 'import torch, causal_conv1d_cuda'")
+    inside(VMID, f"{PYTHON} -c 'import torch, causal_conv1d_cuda'")
 
 
 def test_only_the_wanted_target_was_compiled(provisioned: dict[str, int], tmp_path: Path) -> None:
-    find = 'import importlib.util as u; print(u.find_spec("causal_conv1d_cuda").origin)'
-    module = inside(f"/opt/training/bin/python -c '{find}'").strip()
-    (tmp_path / "module.so").write_bytes(testbed("exec", VMID, "--", "cat", module))
-    pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", f"--target={tmp_path}"]
-    subprocess.run([*pip, "nvidia-cuda-cuobjdump==13.2.86"], check=True, timeout=5 * MINUTE)
-    (cuobjdump,) = tmp_path.glob("nvidia/**/bin/cuobjdump")
-    cuobjdump.chmod(0o755)
-    listed = subprocess.run(
-        [cuobjdump, "--list-elf", "--list-ptx", tmp_path / "module.so"], capture_output=True, text=True, timeout=MINUTE
-    ).stdout
-    assert set(re.findall(r"\b(?:sm|compute)_\w+(?=\.)", listed)) == {"sm_90"}
+    assert steps.compiled_for(VMID, "causal_conv1d_cuda", tmp_path) == {"sm_90"}
 
 
 def test_no_driver_package_is_there(provisioned: dict[str, int]) -> None:
-    packages = inside("dpkg-query -W -f '${Package}\\n'").split()
+    packages = inside(VMID, "dpkg-query -W -f '${Package}\\n'").split()
     assert [name for name in packages if name.startswith(("nvidia-driver", "cuda-drivers", "libnvidia-"))] == []
 
 
@@ -155,7 +102,7 @@ def test_check_mode_foresees_no_change_on_a_finished_container(provisioned: dict
 def test_a_second_container_takes_the_wheel_and_compiles_nothing(provisioned: dict[str, int]) -> None:
     (wheel,) = HOUSE.glob("torch-*/causal_conv1d-*.whl")
     testbed("fresh", OTHER)
-    output = play(f"ct{OTHER}")
+    output = steps.provision(OTHER, VARIABLES)
     assert "compiling causal_conv1d" not in output
-    inside("/opt/training/bin/python -c 'import torch, causal_conv1d_cuda'", OTHER)
-    assert wheel.name in inside("ls /var/cache/proxmox_gpu/wheelhouse/torch-*", OTHER).split()
+    inside(OTHER, f"{PYTHON} -c 'import torch, causal_conv1d_cuda'")
+    assert wheel.name in inside(OTHER, "ls /var/cache/proxmox_gpu/wheelhouse/torch-*").split()
