@@ -236,7 +236,7 @@ def test_a_fast_path_that_crashes_while_it_is_timed_is_broken_and_says_so() -> N
     """An illegal memory access stays with the process, so that the reference cannot be timed after it either."""
     error = "AcceleratorError: CUDA error: an illegal memory access was encountered"
     crashed = row(training_ms=None, error=error, stage="training")
-    report = {"binding": binding(), "gpus": [gpu([check()], [crashed], [])]}
+    report: dict[str, Any] = {"binding": binding(), "gpus": [gpu([check()], [crashed], [])]}
     report["gpus"][0]["fast"]["error"] = error
     found = judge(report, False)
     assert (found["state"], found["fast"]) == ("broken", False)
