@@ -40,7 +40,7 @@ from testbed import client  # noqa: E402
 from tests import prepared  # noqa: E402
 from tests.benchmarks import ways  # noqa: E402
 from tests.integration.box import CHECKOUT, Box  # noqa: E402
-from tests.integration.connection_link import Link  # noqa: E402
+from tests.integration.connection.link import Link  # noqa: E402
 
 SIZES = (1, 2, 5, 10, 20, 50)
 MEGABYTE = 1 << 20

@@ -9,17 +9,14 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import prepared
 from tests.integration.box import CHECKOUT, Box, Container
 from tests.integration.cores import PYTHONS, commands_of
 
-VMID = 313
 pytestmark = pytest.mark.timeout(600)
 
 SUITE = """
@@ -128,12 +125,6 @@ SUITE = """
       ignore_errors: true
     - ansible.builtin.assert: {that: ["failed.rc == 255", "failed.stdout == 'out'", "failed.stderr == 'err'"]}
 """
-
-
-@pytest.fixture(scope="module")
-def guest(box: Box) -> Iterator[Container]:
-    yield box.container(VMID).fresh("--from", prepared.snapshot("python"))
-    box.testbed("remove", str(VMID))
 
 
 @pytest.fixture

@@ -16,11 +16,9 @@ from ansible.plugins.loader import become_loader
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests import prepared
 from tests.integration.box import Box, Container
-from tests.integration.connection_link import Link, links
+from tests.integration.connection.link import Link, links
 
-VMID = 312
 pytestmark = pytest.mark.timeout(600)
 BYTES = st.binary(max_size=120).map(lambda data: data.replace(b"\0", b"0"))
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -51,13 +49,6 @@ NASTY += [
     b"{a,b}[x]",
 ]
 SOME = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@pytest.fixture(scope="module")
-def guest(box: Box) -> Iterator[Container]:
-    container = box.container(VMID).fresh("--from", prepared.snapshot("python"))
-    yield container
-    box.testbed("remove", str(VMID))
 
 
 @pytest.fixture(scope="module")

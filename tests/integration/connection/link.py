@@ -22,6 +22,7 @@ from ansible.plugins.loader import connection_loader
 
 from tests.integration.box import Box
 
+VMID = 310  # the container that the tests of this folder share; the next one is for those that need one alone
 PYTHON = "/bin/sh -c /usr/bin/python3"
 
 
