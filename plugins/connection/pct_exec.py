@@ -231,6 +231,7 @@ class _PartsFinder:
         return None
 
 
+# A finder may be a class with find_spec alone; typeshed asks for an instance.
 sys.meta_path.insert(0, _PartsFinder)  # type: ignore[arg-type]
 try:
     from ansible_collections.proxmox_gpu.training.plugins.plugin_utils import (
@@ -275,6 +276,8 @@ class Connection(ContainerConnection):
         if residence is not None:
             residence.dismiss()
         super().reset()
+
+    # The ssh plugin's two return what ssh said, which nobody reads.
 
     def put_file(self, in_path: str, out_path: str) -> None:  # type: ignore[override]
         """Copy a file of the controller into the container."""

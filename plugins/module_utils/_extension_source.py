@@ -31,7 +31,7 @@ ARCHIVES = (".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz")
 class SourceError(Exception):
     """``id`` is a stable word, the message one sentence."""
 
-    def __init__(self, id: str, sentence: str) -> None:  # noqa: A002
+    def __init__(self, id: str, sentence: str) -> None:  # noqa: A002 - the name of the attribute
         super().__init__(sentence)
         self.id = id
 

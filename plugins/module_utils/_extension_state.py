@@ -33,7 +33,7 @@ from ansible_collections.proxmox_gpu.training.plugins.module_utils._wheel_key im
 class JobError(Exception):
     """The job cannot be done. ``id`` is a stable word, the message one sentence."""
 
-    def __init__(self, id: str, sentence: str) -> None:  # noqa: A002
+    def __init__(self, id: str, sentence: str) -> None:  # noqa: A002 - the name of the attribute
         super().__init__(sentence)
         self.id = id
 

@@ -12,7 +12,9 @@ over in the environment. Folders are arguments, since in a variable a blank woul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class Sources:
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> Sources:
+        """Those that a module's parameters index_url, extra_index_urls and find_links name."""
+        return cls(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"]))
 
     def arguments(self) -> list[str]:
         return [word for place in self.find_links if not _address(place) for word in ("--find-links", place)]

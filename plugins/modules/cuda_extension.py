@@ -273,7 +273,7 @@ def wish_of(params: dict[str, t.Any]) -> Wish:
         params["tmpdir"],
         params["wheelhouse"],
         params["log_path"],
-        Sources(params["index_url"], tuple(params["extra_index_urls"]), tuple(params["find_links"])),
+        Sources.of(params),
         params["timeout"] + 600.0,
         params["low_priority"],
         params["wheel"],

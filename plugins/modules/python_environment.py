@@ -194,7 +194,7 @@ def main() -> None:
     given = module.params
     settings = Settings(
         installer=given["installer"],
-        sources=Sources(given["index_url"], tuple(given["extra_index_urls"]), tuple(given["find_links"])),
+        sources=Sources.of(given),
         constraints=tuple(given["constraints"]),
         ca_bundle=given["ca_bundle"],
         timeout=given["timeout"],

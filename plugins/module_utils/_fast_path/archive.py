@@ -72,6 +72,7 @@ def sources() -> dict[str, bytes]:
     files = {}
     for file, name in names.items():
         spec = importlib.util.find_spec(name)
+        # get_source is of loaders for source files, which all of these are.
         text = spec.loader.get_source(name) if spec and spec.loader else ""  # type: ignore[attr-defined]
         # Ansible's own loader of collections gives bytes where Python's give a string.
         files[file] = text if isinstance(text, bytes) else text.encode()

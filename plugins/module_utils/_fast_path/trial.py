@@ -35,16 +35,11 @@ def layer_case(
         """
         layer.mixer.eval()
         try:
-            with _grad(False):
-                size = relative(layer(x), wanted)
-        except Expired:
-            raise
-        except Exception:
-            return None
+            size = _far(lambda: relative(layer(x), wanted))
         finally:
             layer.mixer.train()
         who = f"{_who()} computes something else in training than in evaluation in {type(layer.mixer).__name__}"
-        return who if size <= BOUNDS[dtype] else None
+        return who if size is not None and size <= BOUNDS[dtype] else None
 
     return _trial(layer, precise, dtype, title, x, _whole, _whole, backward, two_things)
 
@@ -69,12 +64,9 @@ def packed(
 
     def unheard(_wanted: Any) -> str | None:
         """A function of the layer gets no borders. One that gets them and ignores them fails its own check of that."""
-        try:
-            with _grad(False), layer.listening() as heard:
-                size = relative(as_one(layer, x), layer(x))
-        except Expired:
-            raise
-        except Exception:
+        with layer.listening() as heard:
+            size = _far(lambda: relative(as_one(layer, x), layer(x)))
+        if size is None:
             return None
         who = f"{_who()} ignores the borders of packed sequences in {type(layer.mixer).__name__}"
         deaf = [name for name, given in heard.items() if not given]
@@ -162,6 +154,17 @@ def _trial(
     if sentence:
         result.update(passed=None, stage="reference", error=sentence, remedy=None)
     return result
+
+
+def _far(compute: Callable[[], float]) -> float | None:
+    """A difference, computed without gradients; None where it cannot be computed."""
+    try:
+        with _grad(False):
+            return compute()
+    except Expired:
+        raise
+    except Exception:
+        return None
 
 
 def _who() -> str:

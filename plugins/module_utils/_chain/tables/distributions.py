@@ -111,6 +111,7 @@ def repository_url(
     arch = architecture(machine)
     if not arch:
         return arch
+    # A false row is a NotInTable, which mypy does not see.
     if not directory and not row:
         return row  # type: ignore[return-value]
     folder = directory or row.directory  # type: ignore[union-attr]

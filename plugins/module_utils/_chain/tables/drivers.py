@@ -45,6 +45,7 @@ def own(cuda: object) -> str | NotInTable:
 def runs(driver: object, cuda: object) -> bool | NotInTable:
     """Whether a driver runs programs of this CUDA. NotInTable is false too: ask "is False" for a plain no."""
     needed = floor(cuda)
+    # A false one is a NotInTable, which mypy does not see.
     return at_least(driver, needed) if needed else needed  # type: ignore[return-value]
 
 

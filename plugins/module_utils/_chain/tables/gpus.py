@@ -58,6 +58,7 @@ def capability(number: object) -> Capability | NotInTable:
 def compiles(cuda: object, number: object) -> bool | NotInTable:
     """Whether this CUDA's nvcc has a target for the GPU. NotInTable is false too: ask "is False" for a plain no."""
     row = capability(number)
+    # A false row is a NotInTable, which mypy does not see.
     if not row:
         return row  # type: ignore[return-value]
     dropped = row.dropped is not None and at_least(cuda, row.dropped)
